@@ -1,0 +1,210 @@
+/* kf_runtime.h: the C boundary of the kernelforge runtime (boundary 2).
+ *
+ *   worker (Go, through purego)  ──┐
+ *                                  ├──>  this header  ──>  spec, guard, plan table, code loading, launch, timing
+ *   torchext (C++, linked)       ──┘
+ *
+ * What was judged is what is served: both sides load, launch and time a kernel through the functions below.
+ *
+ * Rules that hold for every function
+ *   errors     returned as kfr_status; text goes to a caller-owned kfr_error, filled on failure, untouched on success; NULL is allowed.
+ *   exceptions none crosses this boundary.
+ *   strings    UTF-8, lengths explicit unless the parameter says `nul` (terminated).
+ *   ownership  `borrowed` for the call unless a comment says otherwise; handles are freed by the function named beside their type.
+ *   threads    `any` unless a comment says otherwise.
+ *   torch      never included, never linked. The CUDA driver is opened at first use, never at load.
+ */
+#ifndef KF_RUNTIME_H_
+#define KF_RUNTIME_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KFR_ABI_VERSION 1u
+#define KFR_HOST (-1) /* device ordinal of the host target; CUDA devices are 0, 1, ... */
+
+typedef enum kfr_status {
+  KFR_OK = 0,
+  KFR_BAD_ARGUMENT = 1, /* a NULL, a length or an index that cannot be */
+  KFR_BAD_SPEC = 2,     /* launch spec or call does not follow its schema, or an expression fails */
+  KFR_BAD_CODE = 3,     /* the image breaks the symbol or section rules, or lacks the entry point */
+  KFR_BAD_PACK = 4,     /* pack.json does not follow its schema, or a hash differs */
+  KFR_BAD_PIN = 5,      /* the pack was judged on another machine, torch, toolchain or thread count */
+  KFR_BUSY = 6,         /* another publisher is at work */
+  KFR_NO_DEVICE = 7,    /* no such device, or the target is not built */
+  KFR_LAUNCH = 8,       /* the launch was refused before any kernel ran */
+  KFR_SYSTEM = 9,       /* the operating system refused (memory, file, mapping) */
+  KFR_DRIVER = 10       /* the CUDA driver refused */
+} kfr_status;
+
+/* text: what was tried, on which thing: what was found (expected what). hint: what the reader can do, or "". Both nul. */
+typedef struct kfr_error {
+  int32_t code;
+  char text[768];
+  char hint[256];
+} kfr_error;
+
+/* Returns KFR_ABI_VERSION of the library that was loaded; compare before any other call. */
+uint32_t kfr_abi_version(void);
+
+/* ---- words: element types and overloads ---------------------------------------------------------------- */
+
+/* Element types by torch's names: "float32", "bfloat16", ... The numbers are part of the guard encoding; append only. */
+typedef enum kfr_dtype {
+  KFR_BOOL = 1, KFR_U8, KFR_I8, KFR_I16, KFR_I32, KFR_I64, KFR_F16, KFR_BF16, KFR_F32, KFR_F64
+} kfr_dtype;
+
+/* Returns the type with this nul name, 0 if there is none. */
+int32_t kfr_dtype_from_name(const char* name);
+/* Returns the size of one element in bytes, 0 for an unknown type. */
+size_t kfr_dtype_size(int32_t dtype);
+
+/* Returns the dense id of an overload such as "aten::relu_" (nul), the same for the life of the process; ids start at 0.
+ * Takes a lock: call it when a hook is registered, not on a call. -1 when KFR_MAX_OPS are in use. */
+#define KFR_MAX_OPS 512
+int32_t kfr_op_id(const char* overload);
+
+/* ---- expressions ----------------------------------------------------------------------------------------- */
+
+/* Evaluates an expression of a launch spec: integers, names, + - * / % ( ) and ceildiv(a,b) min(a,b) max(a,b), in 64-bit integers.
+ * Every overflow, division by zero, unknown name or trailing character is KFR_BAD_SPEC. `/` and `%` truncate, as in C.
+ * names/values: `count` borrowed pairs. */
+kfr_status kfr_expr_eval(const char* text, size_t text_n, const char* const* names, const int64_t* values, size_t count,
+                         int64_t* result, kfr_error* error);
+
+/* ---- plans ----------------------------------------------------------------------------------------------- */
+
+/* A plan is one candidate bound to one variant: guard + evaluated launch spec + loaded code. Immutable once made. */
+typedef struct kfr_plan kfr_plan;
+
+/* Makes a plan from its JSON (docs/formats.md, `plan`) and its code image (an ELF shared object for host, a cubin for CUDA).
+ *
+ * The image is checked (kfr_code_check) before it is loaded; loading runs no code of the image. The image is loaded from memory.
+ * device  KFR_HOST or a CUDA ordinal.
+ * plan    owned by the caller until published; free with kfr_plan_free. A published plan is never freed (a reader may hold it).
+ * Returns KFR_OK, KFR_BAD_SPEC, KFR_BAD_CODE, KFR_NO_DEVICE, KFR_SYSTEM, KFR_DRIVER. */
+kfr_status kfr_plan_create(const char* json, size_t json_n, const void* image, size_t image_n, int32_t device,
+                           kfr_plan** plan, kfr_error* error);
+void kfr_plan_free(kfr_plan* plan); /* NULL allowed; refused silently for a published plan */
+
+/* Tensors of a call are numbered as `slots`: the defined tensors of the arguments in schema order (list elements in their place;
+ * wrapped 0-dim CPU scalars are not slots), then the outputs, then the workspaces. */
+typedef struct kfr_plan_info {
+  const char* id;           /* nul, lives as long as the plan */
+  int32_t op;               /* kfr_op_id of the overload */
+  int32_t device;
+  uint32_t inputs, outputs, workspaces;
+  const uint32_t* align;    /* per input and output slot: required alignment in bytes of its address (a power of two) */
+  const uint64_t* workspace_bytes;
+  const uint8_t* workspace_zeroed;
+  uint8_t deterministic;    /* may run under torch.use_deterministic_algorithms */
+  uint8_t exact;            /* bitwise equal to eager on everything judged */
+} kfr_plan_info;
+kfr_status kfr_plan_info_get(const kfr_plan* plan, kfr_plan_info* info);
+
+/* One output as eager makes it. alias: the input slot that it is (in-place and out forms), or -1: allocate it. */
+typedef struct kfr_output {
+  int32_t dtype, dim, alias;
+  const int64_t* sizes;
+  const int64_t* strides;
+} kfr_output;
+kfr_status kfr_plan_output(const kfr_plan* plan, uint32_t index, kfr_output* output);
+
+/* ---- the plan table -------------------------------------------------------------------------------------- */
+
+/* Replaces the whole table of one device in one step; calls already running finish with the old one. count 0 empties it.
+ * plans  borrowed array; the plans themselves pass to the runtime on success. Two plans with one guard: KFR_BAD_ARGUMENT.
+ * Every plan has been loaded by kfr_plan_create and is launched once here on scratch memory (host: no; CUDA: yes, so that a
+ * capture never meets a load). Thread: any; one publisher at a time (KFR_BUSY). */
+kfr_status kfr_publish(kfr_plan* const* plans, size_t count, int32_t device, kfr_error* error);
+
+/* Returns the plan whose guard is exactly this call, or NULL. `words` come from kf::CallWords (kf_call.h).
+ * Lock-free, allocation-free, about 20 ns. The caller still checks slot alignment and the determinism flag. */
+const kfr_plan* kfr_lookup(int32_t op, int32_t device, const int64_t* words, uint32_t count);
+
+/* Returns 1 if any plan is published for the overload on this device: the check that keeps idle hooks cheap. */
+int32_t kfr_has_plans(int32_t op, int32_t device);
+
+/* Counters of a plan, relaxed. `kfr_plan_hit` adds one served call. */
+void kfr_plan_hit(const kfr_plan* plan);
+uint64_t kfr_plan_hits(const kfr_plan* plan, int32_t reset);
+
+/* ---- launch ---------------------------------------------------------------------------------------------- */
+
+/* How host kernels reach threads. The extension passes at::parallel_for, the worker a kfr_pool; a kernel sees [begin, end). */
+typedef struct kfr_parallel {
+  void (*run)(void* ctx, int64_t begin, int64_t end, int64_t grain,
+              void (*body)(void* body_ctx, int64_t begin, int64_t end), void* body_ctx);
+  void* ctx;
+  int32_t threads;
+} kfr_parallel;
+
+/* Runs the plan's kernels in order. slots: inputs, outputs, workspaces (kfr_plan_info). Workspaces marked zeroed are cleared here.
+ * parallel  host target only. stream: CUstream for CUDA, ignored for host (which returns when the work is done).
+ * Launching allocates nothing and takes no lock. An image's crash is the process's crash: only judged code runs outside the worker. */
+kfr_status kfr_launch(const kfr_plan* plan, void* const* slots, uint32_t count, const kfr_parallel* parallel, void* stream,
+                      kfr_error* error);
+
+/* A fixed pool of threads for the worker and the tests. Threads sleep between calls (they never spin while the other side is timed). */
+typedef struct kfr_pool kfr_pool;
+kfr_status kfr_pool_create(int32_t threads, kfr_pool** pool, kfr_error* error);
+void kfr_pool_parallel(kfr_pool* pool, kfr_parallel* parallel); /* valid until the pool is freed */
+void kfr_pool_free(kfr_pool* pool);
+
+/* ---- code ------------------------------------------------------------------------------------------------ */
+
+/* Checks a host image before it is loaded: ELF64 x86-64 shared object; undefined symbols within the allow-list (libm, memcpy family, and what
+ * the compiler itself emits); no DT_NEEDED outside libm/libc/libgcc_s/libstdc++; no static constructors or destructors with code, no
+ * IFUNC, no writable+executable segment, no executable stack, no TLS; all `entries` (nul) defined as functions and nothing else exported. */
+kfr_status kfr_code_check(const void* image, size_t image_n, const char* const* entries, size_t count, kfr_error* error);
+
+/* ---- shared buffers with guard pages ---------------------------------------------------------------------- */
+
+/* Memory shared between referee and worker: whole pages with an unmapped range on both sides, so that an access past either end
+ * faults in hardware. Created in the trusted process, imported by file descriptor in the worker. */
+typedef struct kfr_buffer kfr_buffer;
+kfr_status kfr_buffer_create(uint64_t bytes, kfr_buffer** buffer, kfr_error* error);           /* read-write */
+kfr_status kfr_buffer_import(int32_t fd, uint64_t bytes, int32_t writable, kfr_buffer** buffer, kfr_error* error); /* fd borrowed */
+void* kfr_buffer_data(const kfr_buffer* buffer);     /* first byte of the mapping */
+uint64_t kfr_buffer_bytes(const kfr_buffer* buffer); /* rounded up to whole pages */
+int32_t kfr_buffer_fd(const kfr_buffer* buffer);     /* owned by the buffer; -1 for an imported one */
+void kfr_buffer_free(kfr_buffer* buffer);            /* unmaps; pointers into it die */
+
+/* ---- timing ---------------------------------------------------------------------------------------------- */
+
+/* Times a plan over a rotating pool of slot sets. One sample = `inner` launches in a row, sets used round robin, divided by inner.
+ *
+ * sets     nsets x nslots addresses. An output slot that is NULL is allocated (64-byte aligned) before and freed after every launch inside
+ *          the timed region, as torch does for eager; workspaces that are NULL likewise.
+ * out_ns   `samples` values, nanoseconds a launch, in the order measured; monotonic clock on host, events on CUDA.
+ * One untimed launch of every set goes first when `warm` is 1. */
+kfr_status kfr_time_plan(const kfr_plan* plan, void* const* sets, uint32_t nsets, uint32_t nslots, uint32_t samples, uint32_t inner,
+                         int32_t warm, const kfr_parallel* parallel, void* stream, double* out_ns, kfr_error* error);
+
+/* Times the reference kernel: a fixed piece of work (a triad over 4 MiB a thread) that both processes run in every block, so that a
+ * block in which one process was disturbed can be told by its ratio. Nanoseconds. */
+kfr_status kfr_time_reference(const kfr_parallel* parallel, uint32_t samples, double* out_ns, kfr_error* error);
+
+/* Monotonic clock, nanoseconds: the ruler of both sides. */
+int64_t kfr_now_ns(void);
+
+/* ---- packs ----------------------------------------------------------------------------------------------- */
+
+/* Opens a pack folder: reads pack.json strictly, compares pins, checks every hash, makes every plan. Nothing is published.
+ *
+ * pins   JSON object of what this process is: {"torch": "2.15.0", "device": "...", "threads": 2, ...} (docs/formats.md, `pins`). Every pin in the
+ *        pack must be equal here, else KFR_BAD_PIN naming the first that differs. NULL: pins are not compared (verify).
+ * plans  the pack keeps the array; plans published pass to the runtime. Free with kfr_pack_free. */
+typedef struct kfr_pack kfr_pack;
+kfr_status kfr_pack_open(const char* folder, const char* pins, size_t pins_n, int32_t device, kfr_pack** pack, kfr_error* error);
+kfr_plan* const* kfr_pack_plans(const kfr_pack* pack, size_t* count);
+void kfr_pack_free(kfr_pack* pack); /* frees the plans that were not published */
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* KF_RUNTIME_H_ */

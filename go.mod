@@ -1,0 +1,3 @@
+module github.com/kernelforge/kernelforge
+
+go 1.26.0

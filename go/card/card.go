@@ -1,0 +1,139 @@
+// Package card holds the words of kernelforge as types: card, variant, candidate, verdict.
+//
+// It owns their JSON form (docs/formats.md) and their identities. It refuses everything else: no clock, no file system beyond
+// reading and writing one value, no device. Imports: the standard library.
+package card
+
+import "encoding/json"
+
+// Arg is one argument of a call, in schema order. Kind decides which fields exist; see docs/formats.md, `call`.
+type Arg struct {
+	Name          string          `json:"name"`
+	Kind          string          `json:"kind"`
+	DType         string          `json:"dtype,omitempty"`
+	Sizes         []int64         `json:"sizes,omitempty"`
+	Strides       []int64         `json:"strides,omitempty"`
+	Items         []Arg           `json:"items,omitempty"`
+	Type          string          `json:"type,omitempty"`
+	Value         json.RawMessage `json:"value,omitempty"`
+	Bits          string          `json:"bits,omitempty"`
+	WrappedNumber *bool           `json:"wrapped_number,omitempty"`
+}
+
+// Output is one output as eager makes it. Alias is the input slot that it is, or -1.
+type Output struct {
+	DType   string  `json:"dtype"`
+	Sizes   []int64 `json:"sizes"`
+	Strides []int64 `json:"strides"`
+	Alias   int     `json:"alias"`
+}
+
+// Call is one call of one overload on exact tensors: a variant's description and a plan's guard.
+type Call struct {
+	Overload string   `json:"overload"`
+	Args     []Arg    `json:"args"`
+	Outputs  []Output `json:"outputs"`
+}
+
+// Variant is one exact shape of a card. Calls are per forward.
+type Variant struct {
+	ID      string  `json:"id"`
+	Call    Call    `json:"call"`
+	Calls   int     `json:"calls"`
+	EagerUS float64 `json:"eager_us"`
+	Bytes   int64   `json:"bytes"`
+	RoofUS  float64 `json:"roof_us"`
+}
+
+// Card is one operator as it ran.
+type Card struct {
+	Schema   int       `json:"schema"`
+	ID       string    `json:"id"`
+	Target   string    `json:"target"` // "host" or "cuda"
+	Overload string    `json:"overload"`
+	Layout   string    `json:"layout"` // "contiguous", "channels_last" or "strided"
+	Threads  int       `json:"threads"`
+	Share    float64   `json:"share"`
+	Children []string  `json:"children"`
+	Variants []Variant `json:"variants"`
+}
+
+// Spec is the launch spec: data that csrc evaluates, never code.
+type Spec struct {
+	Schema     int               `json:"schema"`
+	Constants  map[string]string `json:"constants"`
+	Workspaces []Workspace       `json:"workspaces"`
+	Kernels    []Kernel          `json:"kernels"`
+}
+
+// Workspace is scratch memory of one call.
+type Workspace struct {
+	Bytes  string `json:"bytes"` // an expression
+	Zeroed bool   `json:"zeroed"`
+}
+
+// Kernel is one launch. Host kernels have Work and Grain; CUDA kernels have Grid, Block, Smem.
+type Kernel struct {
+	Entry       string    `json:"entry"`
+	Work        string    `json:"work,omitempty"`
+	Grain       string    `json:"grain,omitempty"`
+	Grid        []string  `json:"grid,omitempty"`
+	Block       []string  `json:"block,omitempty"`
+	Cluster     []string  `json:"cluster,omitempty"`
+	Smem        string    `json:"smem,omitempty"`
+	Cooperative bool      `json:"cooperative,omitempty"`
+	Args        []SpecArg `json:"args"`
+}
+
+// SpecArg is one argument of a kernel: exactly one of Slot, Int, Float is set.
+type SpecArg struct {
+	Slot  string `json:"slot,omitempty"`
+	Int   string `json:"int,omitempty"`
+	Float string `json:"float,omitempty"`
+	Type  string `json:"type,omitempty"` // CUDA only: "i32", "i64", "f32", "f64"
+}
+
+// Candidate is source plus launch spec.
+type Candidate struct {
+	ID     string         `json:"id"`
+	Author string         `json:"author"` // "template", "llm", "person", "replay"
+	Family string         `json:"family"`
+	Params map[string]int `json:"params"`
+	Change string         `json:"change"` // what differs from the parent, in words
+	Source string         `json:"source"`
+	Spec   Spec           `json:"spec"`
+}
+
+// Status says how a candidate ended.
+type Status string
+
+// The statuses, the same strings in Go, C++, Python, JSON and the GUI. Only OK has a cost.
+const (
+	OK           Status = "ok"
+	Rejected     Status = "rejected"
+	CompileError Status = "compile_error"
+	LaunchError  Status = "launch_error"
+	Crash        Status = "crash"
+	Timeout      Status = "timeout"
+	WrongShape   Status = "wrong_shape"
+	WrongValue   Status = "wrong_value"
+	TooFast      Status = "too_fast"
+)
+
+// VariantCost is the evidence on one variant.
+type VariantCost struct {
+	ID          string  `json:"id"`
+	Cost        float64 `json:"cost"`
+	CandidateUS float64 `json:"candidate_us"`
+	EagerUS     float64 `json:"eager_us"`
+	Samples     int     `json:"samples"`
+}
+
+// Verdict is how a candidate ended, with evidence. A failing candidate is data, never an error.
+type Verdict struct {
+	Status   Status        `json:"status"`
+	Cost     float64       `json:"cost"` // candidate time / eager time, weighted by launches; 0 unless OK
+	Detail   string        `json:"detail"`
+	Variants []VariantCost `json:"variants"`
+	Seconds  float64       `json:"seconds"`
+}

@@ -1,0 +1,97 @@
+package judge
+
+import (
+	"context"
+
+	"github.com/kernelforge/kernelforge/go/card"
+)
+
+// Referee is the trusted process's half of the judge: it owns buffers, references and comparisons, and times eager. Each method is one
+// task of docs/formats.md; while one runs, the worker is idle (the lease).
+type Referee interface {
+	Prepare(ctx context.Context, c *card.Card, seed int64) (*Prepared, error)
+	Check(ctx context.Context, cardID string, compare *Compare, poison *Poison) (*Checked, error)
+	TimeEager(ctx context.Context, cardID, variant string, samples, inner int) (*Timed, error)
+	Confirm(ctx context.Context, cardID, variant string, plan Plan, image string, blocks int, seed int64) (*Confirmed, error)
+	Release(ctx context.Context, cardID string) error
+}
+
+// Slot is one tensor's place in a shared buffer.
+type Slot struct {
+	Buffer int   `json:"buffer"`
+	Offset int64 `json:"offset"`
+}
+
+// Buffer is shared memory that the referee owns; FD is a descriptor of this process.
+type Buffer struct {
+	ID       int    `json:"id"`
+	FD       int    `json:"fd"`
+	Bytes    uint64 `json:"bytes"`
+	Writable bool   `json:"writable"`
+}
+
+// Case is one input with its reference, placed at one end of its mappings.
+type Case struct {
+	ID        int    `json:"id"`
+	Variant   string `json:"variant"`
+	Kind      string `json:"kind"`      // "captured", "fresh", "special", "exact"
+	Placement string `json:"placement"` // "end" or "start"
+	Slots     []Slot `json:"slots"`
+}
+
+// Prepared is what the worker needs to run a card: buffers, cases, and per variant the rotating pool for timing (nil slots are outputs).
+type Prepared struct {
+	Buffers []Buffer             `json:"buffers"`
+	Cases   []Case               `json:"cases"`
+	Timing  map[string][][]*Slot `json:"timing"`
+	Align   map[string][]int     `json:"align"` // per variant, per input and output slot, bytes
+}
+
+// Compare asks for a comparison of the outputs of a case; Repeat is the number of the run of this case (0 first): repeats must be bitwise equal.
+type Compare struct {
+	Case   int `json:"case"`
+	Repeat int `json:"repeat"`
+}
+
+// Poison asks to fill a case's outputs and gaps with pattern 0 or 1 before a run.
+type Poison struct {
+	Case    int `json:"case"`
+	Pattern int `json:"pattern"`
+}
+
+// Checked is the answer: status ok, wrong_shape or wrong_value, and which check said so.
+type Checked struct {
+	Status     card.Status `json:"status"`
+	Detail     string      `json:"detail"`
+	Worst      float64     `json:"worst"` // largest error / allowed error seen; above 1 fails
+	OutputHash string      `json:"output_hash"`
+}
+
+// Timed is a block of samples beside the reference kernel's time in the same block, nanoseconds a call.
+type Timed struct {
+	SamplesNS   []float64 `json:"samples_ns"`
+	ReferenceNS float64   `json:"reference_ns"`
+}
+
+// Confirmed is paired evidence from the user's process by the real dispatch path, nanoseconds a call; AA is eager against eager.
+type Confirmed struct {
+	EagerNS []float64    `json:"eager_ns"`
+	OursNS  []float64    `json:"ours_ns"`
+	AANS    [2][]float64 `json:"aa_ns"`
+	Status  card.Status  `json:"status"`
+	Detail  string       `json:"detail"`
+}
+
+// Plan is the JSON of a plan as kfr_plan_create reads it: call, spec and what the extension must check (docs/formats.md, `plan and pack`).
+type Plan struct {
+	ID            string    `json:"id"`
+	Card          string    `json:"card"`
+	Variant       string    `json:"variant"`
+	Node          int       `json:"node"`
+	State         string    `json:"state"`
+	Call          card.Call `json:"call"`
+	Spec          card.Spec `json:"spec"`
+	Align         []int     `json:"align"`
+	Deterministic bool      `json:"deterministic"`
+	Exact         bool      `json:"exact"`
+}
