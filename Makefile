@@ -1,0 +1,154 @@
+# kernelforge: `make` lists the commands. The two that a reader needs are `make demo` and `make test`; both set everything up themselves.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+TORCH   ?= 2.15
+PYTHON  ?= python3
+DEFAULT := 2.15
+VENV    := .venv$(if $(filter $(TORCH),$(DEFAULT)),,-$(TORCH))
+BIN     := $(VENV)/bin
+PY      := $(BIN)/python
+BUILD   := build/core
+PACKAGE := bindings/python/kernelforge
+JOBS    ?= $(shell nproc)
+STAMP   := $(VENV)/.stamp
+
+# torchvision that belongs to each torch (they are released in pairs).
+VISION_2.11 := 0.26.*
+VISION_2.12 := 0.27.*
+VISION_2.13 := 0.28.*
+VISION_2.14 := 0.29.0
+VISION_2.15 := 0.29.2
+
+say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
+
+.PHONY: help
+help: ## list the commands
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@printf '\n  TORCH=2.11 builds and tests against another torch (2.11 to 2.15), PYTHON=... picks the interpreter (3.11 or newer)\n'
+
+# ---- set-up ---------------------------------------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: build ## set up, then optimize googlenet on this machine's CPU and show what was won
+	$(BIN)/kernelforge demo $(DEMO_ARGS)
+
+.PHONY: build
+build: $(STAMP)-venv ## set up the virtual environment and build everything in place
+	$(MAKE) --no-print-directory -j2 --output-sync=target $(STAMP)-torch core
+	$(MAKE) --no-print-directory extension
+
+$(STAMP)-venv:
+	$(call say,virtual environment in $(VENV) (build tools, a Go toolchain if none fits))
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is older than 3.11; hint: make PYTHON=/path/to/python3.11" >&2; exit 5; }
+	@$(PYTHON) -m venv $(VENV) || { echo "hint: apt-get install python3-venv" >&2; exit 5; }
+	@$(PY) -m pip install -q --disable-pip-version-check 'setuptools>=77' wheel 'cmake<5' ninja build
+	@tools/find-go $(PY) > $(VENV)/go-path
+	@echo "    Go: $$(cat $(VENV)/go-path)"
+	@touch $@
+
+$(STAMP)-torch: $(STAMP)-venv pyproject.toml
+	$(call say,torch $(TORCH) and the development tools (a download of about 2.5 GB the first time))
+	@$(PY) -m pip install -q --disable-pip-version-check 'torch==$(TORCH).*' 'torchvision==$(VISION_$(TORCH))' \
+	  'pytest>=8' pytest-timeout 'hypothesis>=6' ruff mypy clang-format
+	@touch $@
+
+GO = $(shell cat $(VENV)/go-path)
+CMAKE = PATH="$(abspath $(BIN)):$$PATH" cmake
+
+.PHONY: core
+core: $(STAMP)-venv
+	$(call say,Go core, worker and C++ runtime)
+	@$(CMAKE) -S . -B $(BUILD) -G Ninja -DKF_GO=$(GO) -DKF_TESTS=$(if $(wildcard /usr/include/gtest/gtest.h),ON,OFF) > $(VENV)/cmake.log || { cat $(VENV)/cmake.log; exit 1; }
+	@$(CMAKE) --build $(BUILD) --parallel $(JOBS)
+
+.PHONY: extension
+extension: $(STAMP)-torch
+	$(call say,PyTorch extension (about two minutes the first time))
+ifeq ($(TORCH),$(DEFAULT))
+	@if [ ! -e $(STAMP)-editable ]; then \
+	  KF_GO=$(GO) PATH="$(abspath $(BIN)):$$PATH" $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e . && touch $(STAMP)-editable; \
+	else KF_GO=$(GO) PATH="$(abspath $(BIN)):$$PATH" $(PY) setup.py -q build_ext --inplace; fi
+else
+	@KF_GO=$(GO) PATH="$(abspath $(BIN)):$$PATH" $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
+endif
+
+# ---- tests ----------------------------------------------------------------------------------------------------------------------
+
+.PHONY: test
+test: build test-cpp test-go test-python ## set up and run every test that needs no GPU
+	$(call say,all tests passed)
+
+.PHONY: test-cpp
+test-cpp:
+	$(call say,C++ tests)
+	@[ -e /usr/include/gtest/gtest.h ] || { echo "make: no GoogleTest; hint: apt-get install libgtest-dev" >&2; exit 5; }
+	@PATH="$(abspath $(BIN)):$$PATH" ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS)
+
+.PHONY: test-go
+test-go:
+	$(call say,Go tests with the race detector)
+	KF_RUNTIME=$(abspath $(PACKAGE)/lib/libkfruntime.so) KF_WORKER=$(abspath $(PACKAGE)/lib/kernelforge-worker) $(GO) test -race ./go/...
+
+.PHONY: test-python
+test-python:
+	$(call say,Python tests)
+	$(PY) -m pytest -q $(PYTEST_ARGS)
+
+.PHONY: test-gpu
+test-gpu: build ## the tests that need an NVIDIA GPU
+	$(PY) -m pytest -q -m gpu
+
+.PHONY: check
+check: build ## format, lint, types and the fast tests; changes nothing
+	$(call say,format)
+	@out=$$($$(dirname $(GO))/gofmt -l go); [ -z "$$out" ] || { echo "not formatted: $$out; hint: make fmt" >&2; exit 1; }
+	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q .
+	@git ls-files '*.cc' '*.h' | grep -v third_party | grep -v '^go/' | xargs $(BIN)/clang-format --dry-run -Werror
+	$(call say,lint and types)
+	@$(GO) vet ./go/...
+	@$(BIN)/mypy
+	@tools/check-tree
+	$(call say,fast tests)
+	@$(GO) test ./go/card/... ./go/search/...
+	@$(PY) -m pytest -q -m 'not slow and not gpu' bindings/python/tests/test_import.py
+
+.PHONY: fmt
+fmt: $(STAMP)-torch ## format everything
+	@$$(dirname $(GO))/gofmt -w go
+	@$(BIN)/ruff format -q . && $(BIN)/ruff check -q --fix .
+	@git ls-files '*.cc' '*.h' | grep -v third_party | grep -v '^go/' | xargs $(BIN)/clang-format -i
+
+.PHONY: golden
+golden: ## rewrite the golden trees of go/search
+	$(GO) test ./go/search/... -update
+
+.PHONY: fuzz
+fuzz: ## fuzz the readers of specs, packs and frames (clang; SECONDS_EACH=60)
+	@command -v clang++ > /dev/null || { echo "make: no clang++; hint: apt-get install clang" >&2; exit 5; }
+	tools/fuzz $(or $(SECONDS_EACH),60)
+
+# ---- results --------------------------------------------------------------------------------------------------------------------
+
+.PHONY: bench
+bench: build ## the benchmarks of this machine, into bench/results (resumable; BUDGET_S=600)
+	$(PY) bench/dispatch.py --budget-s $(or $(BUDGET_S),600)
+	$(PY) bench/search.py --budget-s $(or $(BUDGET_S),600)
+
+.PHONY: evidence
+evidence: bench ## all full-size results that this machine can give
+	$(BIN)/kernelforge demo --fresh --results bench/results/demo-host.json
+	$(PY) bench/reach.py
+
+.PHONY: dist
+dist: $(STAMP)-venv core ## a source distribution that carries the built Go library and worker
+	$(call say,source distribution)
+	@mkdir -p prebuilt && cp $(BUILD)/libkernelforge.so $(BUILD)/kernelforge-worker prebuilt/
+	@$(PY) -m build -q --sdist --no-isolation --skip-dependency-check
+	@rm -r prebuilt && ls -lh dist/*.tar.gz
+
+.PHONY: clean
+clean: ## remove what was built; virtual environments stay
+	rm -rf build dist prebuilt $(PACKAGE)/lib $(PACKAGE)/_C*.so *.egg-info bindings/python/*.egg-info .venv*/.stamp-editable
