@@ -65,6 +65,7 @@ type Checked struct {
 	Detail     string      `json:"detail"`
 	Worst      float64     `json:"worst"` // largest error / allowed error seen; above 1 fails
 	OutputHash string      `json:"output_hash"`
+	Exact      bool        `json:"exact,omitempty"` // every output bitwise equal to eager's on this case
 }
 
 // Timed is a block of samples beside the reference kernel's time in the same block, nanoseconds a call.
