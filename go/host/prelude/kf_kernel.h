@@ -1,0 +1,333 @@
+// kf_kernel.h: the only header a host kernel sees. The compiler puts it in front of the source (-include).
+//
+// It owns: the entry's signature, element types and their conversion to float, one hardware vector of floats or doubles, and elementary
+// functions on a vector or a single value. It refuses: memory allocation, threads, static state, the address of anything that is not an argument.
+//
+//   KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) { ... }     a part [begin, end) of the work; args as in the spec
+//
+// A T is one of float, double, kf_bf16, kf_f16. Its arithmetic type kf_acc<T> is float, or double for double; kf_v<kf_acc<T>> is a vector of
+// kf_lanes<kf_acc<T>> of them, with the operators of the language ( + * < ? : ), element by element. KF_LANES (floats a vector) may be
+// given as a constant: 16 with AVX-512, 8 with AVX2, 4 anywhere.
+//
+// Errors, in units in the last place of the result, found by running every float (bindings/python/tests/test_templates_math.py):
+//   exp 0.9   log 0.9   tanh 1.3   erf 1.1   sigmoid 1.7     double: libm's
+#ifndef KF_KERNEL_H_
+#define KF_KERNEL_H_
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <immintrin.h>
+
+#define KF_ENTRY extern "C" __attribute__((visibility("default")))
+#define KF_INLINE inline __attribute__((always_inline))
+#define KF_RESTRICT __restrict__
+
+union kf_arg {
+  void* p;
+  int64_t i;
+  double f;
+};
+
+// ---- element types ---------------------------------------------------------------------------------------------------------------
+
+struct kf_bf16 { uint16_t bits; };
+struct kf_f16 { uint16_t bits; };
+
+template <class T> struct kf_acc_of { using type = T; };
+template <> struct kf_acc_of<kf_bf16> { using type = float; };
+template <> struct kf_acc_of<kf_f16> { using type = float; };
+template <class T> using kf_acc = typename kf_acc_of<T>::type;
+
+template <class To, class From> KF_INLINE To kf_cast_bits(From x) {
+  static_assert(sizeof(To) == sizeof(From));
+  To y;
+  __builtin_memcpy(&y, &x, sizeof y);
+  return y;
+}
+
+// Widening is exact. Narrowing rounds to nearest, ties to even; overflow gives infinity, NaN stays NaN (quiet, sign kept).
+KF_INLINE float kf_of(kf_bf16 x) { return kf_cast_bits<float>(uint32_t(x.bits) << 16); }
+KF_INLINE float kf_of(kf_f16 x) {
+  uint32_t sign = uint32_t(x.bits & 0x8000) << 16, rest = uint32_t(x.bits & 0x7fff) << 13;
+  float scaled = kf_cast_bits<float>(rest) * 0x1p112f;  // moves the exponent's bias; denormals become normal
+  uint32_t bits = rest >= 0x0f800000u ? rest + 0x70000000u : kf_cast_bits<uint32_t>(scaled);  // infinity and NaN keep an exponent of ones
+  return kf_cast_bits<float>(bits | sign);
+}
+KF_INLINE float kf_of(float x) { return x; }
+KF_INLINE double kf_of(double x) { return x; }
+
+KF_INLINE kf_bf16 kf_to_bf16(float x) {
+  uint32_t b = kf_cast_bits<uint32_t>(x);
+  uint32_t rounded = (b + 0x7fffu + (b >> 16 & 1)) >> 16;
+  return {uint16_t(x == x ? rounded : b >> 16 | 0x40)};
+}
+KF_INLINE kf_f16 kf_to_f16(float x) {
+  uint32_t b = kf_cast_bits<uint32_t>(x), a = b & 0x7fffffffu, sign = b >> 16 & 0x8000;
+  uint32_t normal = (a + 0xfffu + (a >> 13 & 1) - 0x38000000u) >> 13;                 // rounds into the next exponent by carry
+  uint32_t denormal = kf_cast_bits<uint32_t>(kf_cast_bits<float>(a) + 0.5f) - 0x3f000000u;  // the adder rounds at 2^-24
+  uint32_t r = a < 0x38800000u ? denormal : normal;
+  r = a >= 0x477ff000u ? 0x7c00u : r;
+  r = a > 0x7f800000u ? 0x7e00u | (a >> 13 & 0x1ff) : r;
+  return {uint16_t(r | sign)};
+}
+
+template <class T> struct kf_to_t;
+template <> struct kf_to_t<float> { static KF_INLINE float to(float x) { return x; } };
+template <> struct kf_to_t<double> { static KF_INLINE double to(double x) { return x; } };
+template <> struct kf_to_t<kf_bf16> { static KF_INLINE kf_bf16 to(float x) { return kf_to_bf16(x); } };
+template <> struct kf_to_t<kf_f16> { static KF_INLINE kf_f16 to(float x) { return kf_to_f16(x); } };
+template <class T> KF_INLINE T kf_to(kf_acc<T> x) { return kf_to_t<T>::to(x); }
+
+// ---- vectors ---------------------------------------------------------------------------------------------------------------------
+
+#ifndef KF_LANES
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#define KF_LANES 16
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#define KF_LANES 8
+#else
+#define KF_LANES 4
+#endif
+#endif
+
+typedef float kf_f32 __attribute__((vector_size(4 * KF_LANES)));
+typedef int32_t kf_i32 __attribute__((vector_size(4 * KF_LANES)));
+typedef uint32_t kf_u32 __attribute__((vector_size(4 * KF_LANES)));
+typedef uint16_t kf_u16 __attribute__((vector_size(2 * KF_LANES)));
+typedef double kf_f64 __attribute__((vector_size(4 * KF_LANES)));
+typedef int64_t kf_i64 __attribute__((vector_size(4 * KF_LANES)));
+
+template <class A> struct kf_v_of { using type = kf_f32; using bits = kf_i32; };
+template <> struct kf_v_of<double> { using type = kf_f64; using bits = kf_i64; };
+template <class A> using kf_v = typename kf_v_of<A>::type;
+template <class A> inline constexpr int kf_lanes = sizeof(A) == 8 ? KF_LANES / 2 : KF_LANES;
+
+template <class A> KF_INLINE kf_v<A> kf_set(A x) { return x - kf_v<A>{}; }  // x - 0 is x, also for -0.0 and NaN
+
+// Fused multiply-add a * b + c, rounded once.
+KF_INLINE float kf_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+KF_INLINE double kf_fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+KF_INLINE kf_f32 kf_fma(kf_f32 a, kf_f32 b, kf_f32 c) {
+#if KF_LANES == 16
+  return (kf_f32)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif KF_LANES == 8
+  return (kf_f32)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__FMA__)
+  return (kf_f32)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
+#else
+  for (int i = 0; i < KF_LANES; ++i) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+  return c;
+#endif
+}
+KF_INLINE kf_f64 kf_fma(kf_f64 a, kf_f64 b, kf_f64 c) {
+#if KF_LANES == 16
+  return (kf_f64)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif KF_LANES == 8
+  return (kf_f64)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#else
+  for (int i = 0; i < KF_LANES / 2; ++i) c[i] = __builtin_fma(a[i], b[i], c[i]);
+  return c;
+#endif
+}
+KF_INLINE float kf_sqrt(float x) { return __builtin_sqrtf(x); }
+KF_INLINE double kf_sqrt(double x) { return __builtin_sqrt(x); }
+KF_INLINE kf_f32 kf_sqrt(kf_f32 x) {
+#if KF_LANES == 16
+  return (kf_f32)_mm512_sqrt_ps((__m512)x);
+#elif KF_LANES == 8
+  return (kf_f32)_mm256_sqrt_ps((__m256)x);
+#else
+  return (kf_f32)_mm_sqrt_ps((__m128)x);
+#endif
+}
+KF_INLINE kf_f64 kf_sqrt(kf_f64 x) {
+#if KF_LANES == 16
+  return (kf_f64)_mm512_sqrt_pd((__m512d)x);
+#elif KF_LANES == 8
+  return (kf_f64)_mm256_sqrt_pd((__m256d)x);
+#else
+  return (kf_f64)_mm_sqrt_pd((__m128d)x);
+#endif
+}
+
+// Loads and stores need no alignment. The forms with n touch n elements only (1 <= n <= lanes); the other lanes are `rest`.
+template <class A> KF_INLINE kf_v<A> kf_load_same(const A* p) { kf_v<A> v; __builtin_memcpy(&v, p, sizeof v); return v; }
+KF_INLINE kf_f32 kf_load(const float* p) { return kf_load_same(p); }
+KF_INLINE kf_f64 kf_load(const double* p) { return kf_load_same(p); }
+KF_INLINE kf_f32 kf_load(const kf_bf16* p) {
+  kf_u16 h;
+  __builtin_memcpy(&h, p, sizeof h);
+  return (kf_f32)(__builtin_convertvector(h, kf_u32) << 16);
+}
+KF_INLINE kf_f32 kf_load(const kf_f16* p) {
+#if KF_LANES == 16
+  return (kf_f32)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p));
+#elif KF_LANES == 8
+  return (kf_f32)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p));
+#else
+  kf_f32 v;
+  for (int i = 0; i < KF_LANES; ++i) v[i] = kf_of(p[i]);
+  return v;
+#endif
+}
+KF_INLINE void kf_store(float* p, kf_f32 v) { __builtin_memcpy(p, &v, sizeof v); }
+KF_INLINE void kf_store(double* p, kf_f64 v) { __builtin_memcpy(p, &v, sizeof v); }
+KF_INLINE void kf_store(kf_bf16* p, kf_f32 v) {
+  kf_u32 b = (kf_u32)v;
+  kf_u32 rounded = (b + 0x7fffu + (b >> 16 & 1)) >> 16;
+  kf_u16 h = __builtin_convertvector(v == v ? rounded : (b >> 16 | 0x40), kf_u16);
+  __builtin_memcpy(p, &h, sizeof h);
+}
+KF_INLINE void kf_store(kf_f16* p, kf_f32 v) {
+#if KF_LANES == 16
+  _mm256_storeu_si256((__m256i*)p, _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#elif KF_LANES == 8
+  _mm_storeu_si128((__m128i*)p, _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
+#else
+  for (int i = 0; i < KF_LANES; ++i) p[i] = kf_to_f16(v[i]);
+#endif
+}
+template <class T> KF_INLINE kf_v<kf_acc<T>> kf_load_n(const T* p, int64_t n, kf_acc<T> rest) {
+  kf_v<kf_acc<T>> v = kf_set<kf_acc<T>>(rest);
+  for (int64_t i = 0; i < n; ++i) v[i] = kf_of(p[i]);
+  return v;
+}
+template <class T> KF_INLINE void kf_store_n(T* p, kf_v<kf_acc<T>> v, int64_t n) {
+  T t[kf_lanes<kf_acc<T>>];
+  kf_store(t, v);
+  __builtin_memcpy(p, t, size_t(n) * sizeof(T));
+}
+
+// ---- minimum and maximum as torch has them: NaN if either is NaN -----------------------------------------------------------------
+
+template <class V> KF_INLINE V kf_max(V a, V b) { return ((a > b) | (a != a)) ? a : b; }
+template <class V> KF_INLINE V kf_min(V a, V b) { return ((a < b) | (a != a)) ? a : b; }
+
+// ---- over the lanes of one vector: pairwise, the same order on every run ------------------------------------------------------------
+
+template <class V, class F> KF_INLINE auto kf_fold(V v, F f) {
+  constexpr int n = sizeof(V) / sizeof(v[0]);
+  decltype(+v[0]) t[n];
+  __builtin_memcpy(t, &v, sizeof v);
+  for (int step = n / 2; step > 0; step /= 2)
+    for (int i = 0; i < step; ++i) t[i] = f(t[i], t[i + step]);
+  return t[0];
+}
+template <class V> KF_INLINE auto kf_hsum(V v) { return kf_fold(v, [](auto a, auto b) { return a + b; }); }
+template <class V> KF_INLINE auto kf_hmax(V v) { return kf_fold(v, [](auto a, auto b) { return kf_max(a, b); }); }
+template <class V> KF_INLINE auto kf_hmin(V v) { return kf_fold(v, [](auto a, auto b) { return kf_min(a, b); }); }
+
+// ---- elementary functions: V is float, double, kf_f32 or kf_f64 ---------------------------------------------------------------------
+
+template <class V> struct kf_float_only { using bits = int32_t; };
+template <> struct kf_float_only<kf_f32> { using bits = kf_i32; };
+
+KF_INLINE int32_t kf_int(float x) { return int32_t(x); }
+KF_INLINE kf_i32 kf_int(kf_f32 x) { return __builtin_convertvector(x, kf_i32); }
+template <class V> KF_INLINE V kf_copysign(V a, V sign) {
+  using B = typename kf_float_only<V>::bits;
+  return kf_cast_bits<V>((kf_cast_bits<B>(a) & 0x7fffffff) | (kf_cast_bits<B>(sign) & int32_t(0x80000000)));
+}
+template <class V> KF_INLINE V kf_abs(V a) { return kf_cast_bits<V>(kf_cast_bits<typename kf_float_only<V>::bits>(a) & 0x7fffffff); }
+
+// e^x = 2^n e^r with r in [-ln2/2, ln2/2]; 2^n in two steps, so that the result may be denormal.
+template <class V> KF_INLINE V kf_exp_float(V x) {
+  using B = typename kf_float_only<V>::bits;
+  V c = x > 89.0f ? V{} + 89.0f : x;  // keeps NaN
+  c = c < -104.0f ? V{} - 104.0f : c;
+  V n = kf_fma(c, V{} + 0x1.715476p+0f, V{} + 0x1.8p23f) - 0x1.8p23f;
+  V r = kf_fma(n, V{} - 0x1.62e400p-1f, c);
+  r = kf_fma(n, V{} - 0x1.7f7d1cp-20f, r);
+  V p = V{} + 0x1.694000p-10f;
+  p = kf_fma(p, r, V{} + 0x1.125edcp-7f);
+  p = kf_fma(p, r, V{} + 0x1.555b5ap-5f);
+  p = kf_fma(p, r, V{} + 0x1.555450p-3f);
+  p = kf_fma(p, r, V{} + 0x1.fffff6p-2f);
+  p = kf_fma(p, r, V{} + 1.0f);
+  p = kf_fma(p, r, V{} + 1.0f);
+  B k = kf_int(n), half = k >> 1;
+  V low = kf_cast_bits<V>((half + 127) << 23), high = kf_cast_bits<V>((k - half + 127) << 23);
+  return p * low * high;
+}
+// ln x = e ln2 + ln(1 + m), m in [-1/3, 1/3]; denormals are scaled first.
+template <class V> KF_INLINE V kf_log_float(V x) {
+  using B = typename kf_float_only<V>::bits;
+  auto tiny = x < 0x1p-126f;
+  V a = tiny ? x * 0x1p23f : x;
+  V bias = tiny ? V{} - 23.0f : V{};
+  B e = (kf_cast_bits<B>(a) - 0x3f2aaaab) & int32_t(0xff800000);
+  V m = kf_cast_bits<V>(kf_cast_bits<B>(a) - e);
+  V i;
+  if constexpr (sizeof(V) == 4) i = float(e); else i = __builtin_convertvector(e, V);
+  i = kf_fma(i, V{} + 0x1p-23f, bias);
+  m = m - 1.0f;
+  V s = m * m;
+  V r = V{} - 0x1.0ae000p-3f, t = V{} + 0x1.208000p-3f;
+  r = kf_fma(r, s, V{} - 0x1.f1988ap-4f);
+  t = kf_fma(t, s, V{} + 0x1.1e5740p-3f);
+  r = kf_fma(r, s, V{} - 0x1.55b36ep-3f);
+  t = kf_fma(t, s, V{} + 0x1.99d8b2p-3f);
+  r = kf_fma(r, s, V{} - 0x1.fffe02p-3f);
+  r = kf_fma(t, m, r);
+  r = kf_fma(r, m, V{} + 0x1.5554fap-2f);
+  r = kf_fma(r, m, V{} - 0.5f);
+  r = kf_fma(r, s, m);
+  r = kf_fma(i, V{} + 0x1.62e430p-1f, r);
+  r = x == __builtin_inff() ? x : r;
+  r = x == 0.0f ? V{} - __builtin_inff() : r;
+  return ((x < 0.0f) | (x != x)) ? V{} + __builtin_nanf("") : r;
+}
+template <class V> KF_INLINE V kf_tanh_float(V x) {
+  V t = kf_abs(x), s = x * x;
+  V p = V{} - 0x1.828776p-8f;
+  p = kf_fma(p, s, V{} + 0x1.54c3c2p-6f);
+  p = kf_fma(p, s, V{} - 0x1.b89abap-5f);
+  p = kf_fma(p, s, V{} + 0x1.1109bep-3f);
+  p = kf_fma(p, s, V{} - 0x1.55553ep-2f);
+  p = kf_fma(p * s, x, x);
+  V q = 1.0f - 2.0f / (kf_exp_float(t + t) + 1.0f);
+  return t < 0.6f ? p : (x == x ? kf_copysign(q, x) : x);
+}
+template <class V> KF_INLINE V kf_erf_float(V x) {
+  V t = kf_abs(x), s = x * x;
+  V r = kf_fma(V{} - 0x1.220000p-16f, t, V{} + 0x1.91cfb2p-12f), u = kf_fma(V{} - 0x1.fd1438p-9f, t, V{} + 0x1.8d6342p-6f);
+  r = kf_fma(r, s, u);
+  r = kf_fma(r, t, V{} - 0x1.b55cb8p-4f);
+  r = kf_fma(r, t, V{} - 0x1.450aa0p-1f);
+  r = kf_fma(r, t, V{} - 0x1.079d0cp-3f);
+  r = kf_fma(r, t, -t);
+  r = t > 4.0f ? V{} + 1.0f : 1.0f - kf_exp_float(r);  // beyond 4 the polynomial is not needed, and infinity would give NaN
+  V p = V{} - 0x1.38e000p-11f;
+  p = kf_fma(p, s, V{} + 0x1.471a58p-8f);
+  p = kf_fma(p, s, V{} - 0x1.b691b2p-6f);
+  p = kf_fma(p, s, V{} + 0x1.ce1c44p-4f);
+  p = kf_fma(p, s, V{} - 0x1.812700p-2f);
+  p = kf_fma(p, s, V{} + 0x1.06eba8p-3f);
+  p = kf_fma(p, x, x);
+  return t > 0.927734375f ? kf_copysign(r, x) : p;
+}
+
+template <class F> KF_INLINE kf_f64 kf_each(kf_f64 x, F f) {
+  for (int i = 0; i < KF_LANES / 2; ++i) x[i] = f(x[i]);
+  return x;
+}
+KF_INLINE float kf_exp(float x) { return kf_exp_float(x); }
+KF_INLINE kf_f32 kf_exp(kf_f32 x) { return kf_exp_float(x); }
+KF_INLINE double kf_exp(double x) { return __builtin_exp(x); }
+KF_INLINE kf_f64 kf_exp(kf_f64 x) { return kf_each(x, [](double y) { return __builtin_exp(y); }); }
+KF_INLINE float kf_log(float x) { return kf_log_float(x); }
+KF_INLINE kf_f32 kf_log(kf_f32 x) { return kf_log_float(x); }
+KF_INLINE double kf_log(double x) { return __builtin_log(x); }
+KF_INLINE kf_f64 kf_log(kf_f64 x) { return kf_each(x, [](double y) { return __builtin_log(y); }); }
+KF_INLINE float kf_tanh(float x) { return kf_tanh_float(x); }
+KF_INLINE kf_f32 kf_tanh(kf_f32 x) { return kf_tanh_float(x); }
+KF_INLINE double kf_tanh(double x) { return __builtin_tanh(x); }
+KF_INLINE kf_f64 kf_tanh(kf_f64 x) { return kf_each(x, [](double y) { return __builtin_tanh(y); }); }
+KF_INLINE float kf_erf(float x) { return kf_erf_float(x); }
+KF_INLINE kf_f32 kf_erf(kf_f32 x) { return kf_erf_float(x); }
+KF_INLINE double kf_erf(double x) { return __builtin_erf(x); }
+KF_INLINE kf_f64 kf_erf(kf_f64 x) { return kf_each(x, [](double y) { return __builtin_erf(y); }); }
+template <class V> KF_INLINE V kf_sigmoid(V x) { return V(1.0f / (1.0f + kf_exp(-x))); }
+
+#endif  // KF_KERNEL_H_
