@@ -6,14 +6,15 @@ package card
 
 import "encoding/json"
 
-// Arg is one argument of a call, in schema order. Kind decides which fields exist; see docs/formats.md, `call`.
+// Arg is one argument of a call, in schema order. Kind decides which fields exist; see docs/formats.md, `call`. Sizes and Strides of a 0-dim
+// tensor are empty, not nil.
 type Arg struct {
 	Name          string          `json:"name"`
 	Kind          string          `json:"kind"`
 	DType         string          `json:"dtype,omitempty"`
-	Sizes         []int64         `json:"sizes,omitempty"`
-	Strides       []int64         `json:"strides,omitempty"`
-	Items         []Arg           `json:"items,omitempty"`
+	Sizes         []int64         `json:"sizes,omitzero"`
+	Strides       []int64         `json:"strides,omitzero"`
+	Items         []Arg           `json:"items,omitzero"`
 	Type          string          `json:"type,omitempty"`
 	Value         json.RawMessage `json:"value,omitempty"`
 	Bits          string          `json:"bits,omitempty"`
