@@ -1,0 +1,5 @@
+"""`python -m kernelforge` is the `kernelforge` command."""
+
+from kernelforge.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,70 @@
+"""The door to the torch extension `kernelforge._C`: imported at the first profile, optimize or apply, hooks installed once.
+
+It owns the check that the extension was built and for the torch that is imported. It refuses everything else: no search, no pack.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from . import _settings
+from .errors import EnvironmentFault
+
+_lock = threading.Lock()
+_module: ModuleType | None = None
+_installed: dict[str, Any] = {}
+
+
+def load() -> Any:
+    """Return `kernelforge._C` with its hooks installed.
+
+    Raises:
+        EnvironmentFault: no torch, extension not built, or built for another torch.
+    """
+    global _module, _installed
+    with _lock:
+        if _module is None:
+            module = _import()
+            if _settings.read().disabled:
+                module.set_enabled(False)
+            _installed = dict(module.install())
+            _module = module
+        return _module
+
+
+def loaded() -> Any | None:
+    """Return the extension if this process has loaded it, else None; loads nothing."""
+    return _module
+
+
+def hooks() -> dict[str, Any]:
+    """Return what was hooked, refused and missing (`{"hooked", "refused", "missing"}`)."""
+    load()
+    return _installed
+
+
+def _import() -> ModuleType:
+    try:
+        import torch
+    except ImportError as e:
+        raise EnvironmentFault(f"load the extension: torch cannot be imported ({e})", hint="install torch 2.11 or newer, then kernelforge-torch again") from e
+    if not any(Path(__file__).parent.glob("_C.*so")):
+        raise EnvironmentFault("load the extension `kernelforge._C`: it is not built", hint="run `make build` in a checkout, or install with pip again")
+    try:
+        module = importlib.import_module("kernelforge._C")
+    except ImportError as e:
+        raise EnvironmentFault(
+            f"load the extension `kernelforge._C`: {e} (torch here is {torch.__version__})",
+            hint="it was built for another torch or Python: build it again with `make build`, or install with pip again",
+        ) from e
+    built = str(module.build_info()["torch"])
+    if built.split("+")[0] != torch.__version__.split("+")[0]:
+        raise EnvironmentFault(
+            f"load the extension `kernelforge._C`: it was built for torch {built} (this is {torch.__version__})",
+            hint="build it again with `make build`, or install with pip again",
+        )
+    return module

@@ -1,0 +1,177 @@
+"""Which model a command is about: `file.py:factory`, `package.module:callable`, or a built-in name through torchvision.
+
+It owns finding, importing and calling the factory. It refuses to judge the model: a model that raises is the profile's error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import EnvironmentFault, UsageFault
+
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+_FACTORY_HINT = "return (model, (input, ...)), for example `return model, (torch.randn(1, 3, 224, 224),)`"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The model options of the command line."""
+
+    spec: str
+    batch: int | None = None
+    dtype: str = "float32"
+    channels_last: bool = False
+    device: str = "cpu"
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        """A short name for studies and reports: `googlenet-b4`, `my_model-make`."""
+        base = self.spec
+        if ":" in base:
+            where, factory = base.rsplit(":", 1)
+            base = f"{Path(where).stem if where.endswith('.py') else where}-{factory}"
+        parts = [base]
+        if self.batch is not None:
+            parts.append(f"b{self.batch}")
+        if self.dtype != "float32":
+            parts.append(self.dtype)
+        if self.channels_last:
+            parts.append("nhwc")
+        return "-".join(parts).replace("/", "-")
+
+
+@dataclass(frozen=True)
+class Made:
+    """A model ready to run: `model(*inputs)`; `note` says what the reader must know about it (random weights)."""
+
+    model: Any
+    inputs: Any
+    name: str
+    note: str
+
+
+def make(wanted: Wanted) -> Made:
+    """Return the model and inputs that a command line names.
+
+    Raises:
+        UsageFault: the name, the factory or what it returns is not as expected.
+        EnvironmentFault: torchvision or the device is missing.
+    """
+    check_device(wanted.device)
+    if ":" in wanted.spec:
+        model, inputs = _from_factory(wanted)
+        return Made(model, inputs, wanted.name, "")
+    if wanted.spec.endswith(".py") or "/" in wanted.spec:
+        raise UsageFault(f"find the model `{wanted.spec}`: no factory is named", hint=f"write `{wanted.spec}:factory`; it must {_FACTORY_HINT}")
+    return _built_in(wanted)
+
+
+def check_device(device: str) -> None:
+    """Refuse devices that this version has no target for."""
+    if device.split(":")[0] != "cpu":
+        raise EnvironmentFault(f"use the device `{device}`: this version serves the host target only (expected `cpu`)", hint="run with `--device cpu`")
+
+
+def _from_factory(wanted: Wanted) -> tuple[Any, Any]:
+    where, name = wanted.spec.rsplit(":", 1)
+    module = _module(where)
+    factory: Any = module
+    for part in name.split("."):
+        factory = getattr(factory, part, None)
+    if not callable(factory):
+        found = ", ".join(sorted(n for n, v in vars(module).items() if inspect.isfunction(v))) or "no function"
+        raise UsageFault(f"find `{name}` in `{where}`: it is not there (found {found})", hint=f"the factory must {_FACTORY_HINT}")
+    made = factory(**_arguments(factory, wanted))
+    if not (isinstance(made, tuple) and len(made) == 2 and callable(made[0])):
+        raise UsageFault(f"call `{wanted.spec}`: it returned {_describe(made)} (expected a model and its inputs)", hint=_FACTORY_HINT)
+    return made
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    name = type(value).__name__
+    return f"{'an' if name[:1] in 'AEIOUaeiou' else 'a'} {name}"
+
+
+def _arguments(factory: Callable[..., Any], wanted: Wanted) -> dict[str, Any]:
+    """Pass the options that were given to the parameters of the same name; one that has no taker is an error, never ignored."""
+    given: dict[str, Any] = {}
+    if wanted.batch is not None:
+        given["batch"] = wanted.batch
+    if wanted.dtype != "float32":
+        import torch
+
+        given["dtype"] = getattr(torch, wanted.dtype)
+    if wanted.channels_last:
+        given["channels_last"] = True
+    try:
+        parameters = inspect.signature(factory).parameters
+    except (TypeError, ValueError):
+        parameters = None  # type: ignore[assignment]
+    open_ended = parameters is None or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    for name in given:
+        if not open_ended and name not in parameters:
+            option = "--" + name.replace("_", "-")
+            raise UsageFault(f"pass {option} to `{wanted.spec}`: it has no parameter `{name}`", hint=f"add `{name}` to the factory or leave {option} out")
+    return given
+
+
+def _module(where: str) -> Any:
+    if where.endswith(".py"):
+        path = Path(where).expanduser().absolute()
+        if not path.is_file():
+            raise UsageFault(f"read the model file `{where}`: it does not exist", hint="give the path of a Python file, as in `models/mine.py:factory`")
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        if spec is None or spec.loader is None:
+            raise UsageFault(f"read the model file `{where}`: Python cannot import it")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules.setdefault(path.stem, module)
+        sys.path.insert(0, str(path.parent))
+        spec.loader.exec_module(module)
+        return module
+    sys.path.insert(0, "")
+    try:
+        return importlib.import_module(where)
+    except ModuleNotFoundError as e:
+        if e.name is not None and (where == e.name or where.startswith(e.name + ".")):
+            raise UsageFault(f"import the module `{where}`: no module named `{e.name}`", hint="is it installed here, or is this the wrong folder?") from e
+        raise
+
+
+def _built_in(wanted: Wanted) -> Made:
+    import torch
+
+    try:
+        from torchvision import models
+    except ImportError as e:
+        raise EnvironmentFault(
+            f"make the built-in model `{wanted.spec}`: torchvision cannot be imported ({e})",
+            hint="`pip install torchvision` in the version that belongs to your torch, or name a factory: `file.py:factory`",
+        ) from e
+    if wanted.spec not in models.list_models():
+        near = [n for n in models.list_models() if n.startswith(wanted.spec[:4])][:6]
+        raise UsageFault(
+            f"make the model `{wanted.spec}`: torchvision has no model of this name" + (f" (near: {', '.join(near)})" if near else ""),
+            hint="name a torchvision model, `file.py:factory` or `package.module:callable`",
+        )
+    torch.manual_seed(wanted.seed)
+    # These two spend seconds on truncated normals unless told not to.
+    extra = {"init_weights": False} if wanted.spec in ("googlenet", "inception_v3") else {}
+    model = models.get_model(wanted.spec, weights=None, **extra).eval()
+    side = 299 if wanted.spec == "inception_v3" else 224
+    dtype = getattr(torch, wanted.dtype)
+    x = torch.randn(1 if wanted.batch is None else wanted.batch, 3, side, side).to(dtype)
+    model = model.to(dtype)
+    if wanted.channels_last:
+        model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
+    layout = "NHWC" if wanted.channels_last else "NCHW"
+    return Made(model, (x,), wanted.name, f"torchvision {wanted.spec}, {layout}, batch {x.shape[0]}, {wanted.dtype}, random weights")

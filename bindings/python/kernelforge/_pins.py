@@ -1,0 +1,83 @@
+"""What this process is: the pins of a pack (docs/formats.md, `plan and pack`) and the `env` of result files.
+
+It owns reading the machine's description. It refuses to compare: the runtime does that when a pack is opened.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from . import _settings
+
+_CPUINFO = Path("/proc/cpuinfo")
+# Best first; each needs all of its flags. The names are those of propose.Facts.
+_INSTRUCTION_SETS = (("avx512", ("avx512f", "avx512bw", "avx512dq", "avx512vl")), ("avx2", ("avx2", "fma")), ("sse2", ("sse2",)))
+
+
+@functools.cache
+def cpu() -> tuple[str, str]:
+    """Return the CPU's model name and its best instruction set: ("AMD EPYC 9R14", "avx512")."""
+    try:
+        text = _CPUINFO.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    name = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
+    line = re.search(r"^flags\s*:\s*(.+)$", text, re.M)
+    flags = set(line.group(1).split()) if line else set()
+    isa = next((n for n, need in _INSTRUCTION_SETS if flags.issuperset(need)), platform.machine())
+    return (name.group(1).strip() if name else platform.processor() or "unknown CPU"), isa
+
+
+def device() -> str:
+    """Return the `device` pin of the host target."""
+    return " ".join(cpu())
+
+
+@functools.cache
+def toolchain(compiler: str | None) -> str:
+    """Return the compiler's name and version, `g++ 12.2.0`, or "" if there is none that answers."""
+    if compiler is None:
+        return ""
+    try:
+        done = subprocess.run([compiler, "-dumpfullversion", "-dumpversion"], capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return f"{Path(compiler).name} {done.stdout.split()[-1] if done.stdout.split() else '?'}"
+
+
+def pins(runtime_abi: int, compiler: str | None = None) -> dict[str, Any]:
+    """Return the pins of this process; imports torch."""
+    import torch
+
+    return {
+        "torch": torch.__version__,
+        "device": device(),
+        "threads": torch.get_num_threads(),
+        "runtime": str(runtime_abi),
+        "toolchain": toolchain(compiler or _settings.compiler()),
+    }
+
+
+def environment() -> dict[str, Any]:
+    """Return the `env` block of a result file."""
+    import torch
+
+    name, isa = cpu()
+    return {
+        "device": f"{name} {isa}",
+        "driver": None,
+        "cuda": torch.version.cuda,
+        "torch": torch.__version__,
+        "native_overrides": [],
+        "python": platform.python_version(),
+        "cpu": name,
+        "cores": len(os.sched_getaffinity(0)),
+        "threads": torch.get_num_threads(),
+        "toolchain": toolchain(_settings.compiler()),
+    }

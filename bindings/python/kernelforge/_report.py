@@ -1,0 +1,183 @@
+"""What a study came to: one row an operator, the whole model, the tree in short, where things lie. Rows where eager won are rows like any other.
+
+It owns the report's data and its text form; `_html.py` draws the same data as a page. It refuses to measure: evidence comes in as numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ._progress import span
+
+SCHEMA = 1
+
+
+class Report:
+    """A report's data with its forms: `print(report)`, `report.to_dict()`, `report.to_html()`, `report.save(path)`."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self._data = data
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the data as plain JSON values, in the form of result files plus `study`, `pack`, `store`, `tree` and `outputs`."""
+        return json.loads(json.dumps(self._data))  # type: ignore[no-any-return]
+
+    def to_html(self) -> str:
+        """Return a page that needs nothing but itself."""
+        from ._html import page
+
+        return page(self._data)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report as `.json`, `.html` or text, by the name's ending, in one step; return the path."""
+        target = Path(path)
+        text = {".json": lambda: json.dumps(self._data, indent=1) + "\n", ".html": self.to_html}.get(target.suffix, lambda: str(self) + "\n")()
+        write_whole(target, text)
+        return target
+
+    def __str__(self) -> str:
+        return text_of(self._data)
+
+    def __repr__(self) -> str:
+        d = self._data
+        return f"<kernelforge report of {d['name']}: {sum(r['served'] for r in d['rows'])} of {len(d['rows'])} operators served>"
+
+    def _repr_html_(self) -> str:
+        from ._html import body
+
+        return body(self._data)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old or the new one, never a half; OSError passes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+# ---- rows -------------------------------------------------------------------------------------------------------
+
+
+def rows_of(cards: Iterable[dict[str, Any]], plans: Iterable[dict[str, Any]], runs: Iterable[dict[str, Any]], reasons: dict[str, str]) -> list[dict[str, Any]]:
+    """Return one row a card, the largest share first.
+
+    Args:
+        cards: all cards of the profile (docs/formats.md, `card`).
+        plans: plans of the study's pack that are served.
+        runs: the study's runs, each with `card` and `verdicts` {status: count}.
+        reasons: card id to the words why eager runs, for cards without a plan.
+    """
+    served: dict[tuple[str, str], dict[str, Any]] = {(p["card"], p["variant"]): p["evidence"] for p in plans}
+    verdicts = {r["card"]: r["verdicts"] for r in runs}
+    rows = []
+    for card in sorted(cards, key=lambda c: -c["share"]):
+        evidence = [(v, served.get((card["id"], v["id"]))) for v in card["variants"]]
+        won = [e for _, e in evidence if e is not None]
+        row = {
+            "card": card["id"],
+            "op": card["overload"],
+            "layout": card["layout"],
+            "share": card["share"],
+            "calls": sum(v["calls"] for v in card["variants"]),
+            "variants": len(card["variants"]),
+            "variants_served": len(won),
+            **_times(evidence),
+            "served": bool(won),
+            "verdicts": dict(verdicts.get(card["id"], {})),
+            "why": "" if won else reasons.get(card["id"], ""),
+        }
+        rows.append(row)
+    return rows
+
+
+def _times(evidence: list[tuple[dict[str, Any], dict[str, Any] | None]]) -> dict[str, float]:
+    """Sum a card's variants over one forward. A variant that eager keeps counts as eager on both sides, so the row's ratio is the card's."""
+    eager = ours = slowest = fastest = 0.0
+    for variant, e in evidence:
+        calls = variant["calls"]
+        one = e["eager_us"] if e else variant["eager_us"]
+        eager += calls * one
+        ours += calls * (one / e["ratio"] if e else one)
+        slowest += calls * (one / e["low"] if e else one)
+        fastest += calls * (one / e["high"] if e else one)
+    if ours <= 0:
+        return {"eager_us": eager, "kernelforge_us": eager, "ratio": 1.0, "low": 1.0, "high": 1.0}
+    return {"eager_us": eager, "kernelforge_us": ours, "ratio": eager / ours, "low": eager / slowest, "high": eager / fastest}
+
+
+# ---- text -------------------------------------------------------------------------------------------------------
+
+
+def text_of(d: dict[str, Any]) -> str:
+    """Return the report as text: plain ASCII columns, readable without colour."""
+    lines = [f"kernelforge report: {d['name']}"]
+    if d.get("note"):
+        lines.append(d["note"])
+    env = d["env"]
+    lines += [f"{env['cpu']}, {env['threads']} threads, torch {env['torch']}, {env.get('toolchain') or 'no compiler'}", ""]
+    lines += table(
+        ["operator", "layout", "calls", "share", "eager us", "kernelforge us", "ratio (95 % interval)", ""],
+        [_text_row(r) for r in d["rows"]],
+        right=(2, 3, 4, 5),
+    )
+    lines += ["", *_summary(d)]
+    return "\n".join(lines)
+
+
+def _text_row(r: dict[str, Any]) -> list[str]:
+    eager = f"{r['eager_us']:,.0f}"
+    head = [r["op"].removeprefix("aten::"), r["layout"], str(r["calls"]), f"{100 * r['share']:.1f} %", eager]
+    if not r["served"]:
+        return [*head, eager, "1.00", f"eager: {r['why']}" if r["why"] else "eager"]
+    part = "" if r["variants_served"] == r["variants"] else f"{r['variants_served']} of {r['variants']} variants"
+    return [*head, f"{r['kernelforge_us']:,.0f}", f"{r['ratio']:.2f} ({r['low']:.2f} to {r['high']:.2f})", part]
+
+
+def _summary(d: dict[str, Any]) -> list[str]:
+    lines = []
+    won = [r for r in d["rows"] if r["served"]]
+    searched = [r for r in d["rows"] if r["verdicts"]]
+    lines.append(f"kernelforge won {len(won)} operators, eager kept {len(d['rows']) - len(won)}; {len(searched)} were searched")
+    model = d["model"]
+    if model.get("ratio") is not None:
+        lines.append(
+            f"whole model: {model['eager_ms']:.1f} -> {model['kernelforge_ms']:.1f} ms, {model['ratio']:.2f}x "
+            f"(95 % interval {model['low']:.2f} to {model['high']:.2f}, {model['samples']} pairs)"
+        )
+    else:
+        lines.append(f"whole model: not measured ({model.get('why', 'no plan was served')})")
+    outputs = d.get("outputs") or {}
+    if outputs:
+        lines.append(f"outputs: {outputs['detail']}")
+    total = Counter[str]()
+    for r in d["rows"]:
+        total.update(r["verdicts"])
+    if total:
+        lines.append(f"candidates: {sum(total.values())} judged ({', '.join(f'{n} {s}' for s, n in total.most_common())})")
+    seconds = d.get("seconds") or {}
+    if seconds.get("total") is not None:
+        parts = ", ".join(f"{k} {span(v)}" for k, v in seconds.items() if k != "total" and v is not None)
+        lines.append(f"time: {span(seconds['total'])} ({parts})")
+    if d.get("review"):
+        lines.append(f"winners are proposed, not served: `kernelforge approve {d['study']}` serves them")
+    lines += [f"{k}: {d[k]}" for k in ("study", "store", "pack", "page") if d.get(k)]
+    return lines
+
+
+def table(head: list[str], rows: list[list[str]], right: tuple[int, ...] = ()) -> list[str]:
+    """Return aligned columns; `right` names the columns that are numbers."""
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+
+    def line(row: list[str]) -> str:
+        return "  ".join(c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))).rstrip()
+
+    return [line(head), "  ".join("-" * w for w in widths), *map(line, rows)]

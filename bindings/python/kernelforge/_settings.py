@@ -1,0 +1,127 @@
+"""Where things lie and what the environment says. The only file that reads `KERNELFORGE_` variables.
+
+Six variables, no more:
+
+| variable | meaning |
+|---|---|
+| `KERNELFORGE_HOME` | one folder for store, packs and cache (else the XDG folders) |
+| `KERNELFORGE_DISABLE` | `1`: nothing is hooked, searched or served; eager runs |
+| `KERNELFORGE_PACK` | pack folders that `kernelforge run` publishes, separated like `PATH` |
+| `KERNELFORGE_STATS` | file that gets the dispatch counters when the process ends |
+| `KERNELFORGE_COMPILER` | C++ compiler for host candidates (else `g++`, then `clang++`) |
+| `KERNELFORGE_NVRTC` | path of `libnvrtc.so` (CUDA target) |
+
+Refuses: torch, the extension, the core.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import EnvironmentFault
+
+STORE_FILE = "kernelforge.db"
+_OFF = ("", "0", "false", "no", "off")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the environment asks for, read once per call of `read`."""
+
+    home: Path | None
+    disabled: bool
+    packs: tuple[Path, ...]
+    stats_file: Path | None
+    compiler: str | None
+    nvrtc: str | None
+
+    @property
+    def data(self) -> Path:
+        """Folder of the store and the packs: they cannot be made again without a search."""
+        return self.home or _xdg("XDG_DATA_HOME", ".local/share")
+
+    @property
+    def cache(self) -> Path:
+        """Folder of compiled candidates: it can be deleted at any time."""
+        return self.home / "cache" if self.home else _xdg("XDG_CACHE_HOME", ".cache")
+
+    @property
+    def store(self) -> Path:
+        """The store that is used when none is named."""
+        return self.data / STORE_FILE
+
+    @property
+    def pack_folder(self) -> Path:
+        return self.data / "packs"
+
+
+def read() -> Settings:
+    """Return the settings of this moment."""
+    env = os.environ
+    home = env.get("KERNELFORGE_HOME")
+    packs = env.get("KERNELFORGE_PACK", "")
+    stats = env.get("KERNELFORGE_STATS")
+    return Settings(
+        home=Path(home).expanduser().absolute() if home else None,
+        disabled=env.get("KERNELFORGE_DISABLE", "").lower() not in _OFF,
+        packs=tuple(Path(p).expanduser() for p in packs.split(os.pathsep) if p),
+        stats_file=Path(stats).expanduser() if stats else None,
+        compiler=env.get("KERNELFORGE_COMPILER") or None,
+        nvrtc=env.get("KERNELFORGE_NVRTC") or None,
+    )
+
+
+def _xdg(variable: str, default: str) -> Path:
+    base = os.environ.get(variable, "")
+    # The XDG specification says that a relative path is to be ignored.
+    root = Path(base) if os.path.isabs(base) else Path.home() / default
+    return root / "kernelforge"
+
+
+def store_path(store: str | os.PathLike[str] | None) -> Path:
+    """Return the store file for what a user gave: a file, a folder, an `sqlite:///` address or nothing."""
+    if store is None:
+        return read().store
+    text = os.fspath(store).removeprefix("sqlite:///")
+    path = Path(text).expanduser().absolute()
+    return path / STORE_FILE if path.is_dir() else path
+
+
+def writable_folder(folder: Path, purpose: str) -> Path:
+    """Create `folder` and write a page into it, so that an unwritable or full place is told before any work is done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(4096))
+            probe.flush()
+    except OSError as e:
+        raise EnvironmentFault(
+            f"write the {purpose} in `{folder}`: {e.strerror or e}",
+            hint="name another place with KERNELFORGE_HOME or --store, or free space there",
+        ) from e
+    return folder
+
+
+def free_bytes(folder: Path) -> int | None:
+    """Return the free bytes where `folder` is or would be, or None if that cannot be told."""
+    for place in (folder, *folder.parents):
+        if place.exists():
+            try:
+                return shutil.disk_usage(place).free
+            except OSError:
+                return None
+    return None
+
+
+def compiler() -> str | None:
+    """Return the C++ compiler for host candidates, or None: `KERNELFORGE_COMPILER`, else `g++`, else `clang++` on PATH."""
+    asked = read().compiler
+    for name in (asked,) if asked else ("g++", "clang++"):
+        found = shutil.which(name)
+        if found:
+            return found
+    return None
