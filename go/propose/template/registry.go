@@ -1,0 +1,72 @@
+package template
+
+import (
+	"embed"
+	"slices"
+
+	"github.com/kernelforge/kernelforge/go/card"
+)
+
+// families, best guess first where several apply to a card.
+var families = []Family{}
+
+//go:embed all:host
+var sources embed.FS
+
+// source is the page of a family: host/<name>.cc.
+func source(name string) string {
+	text, err := sources.ReadFile("host/" + name + ".cc")
+	if err != nil {
+		panic(err) // a family without its page does not pass the tests
+	}
+	return string(text)
+}
+
+// All are the families in the order in which the root tries them.
+func All() []Family { return slices.Clone(families) }
+
+// Lookup finds a family by its name; nil if there is none.
+func Lookup(name string) Family {
+	for _, family := range families {
+		if family.Name() == name {
+			return family
+		}
+	}
+	return nil
+}
+
+// Applicable are the families that can compute a card.
+func Applicable(c *card.Card) []Family {
+	var list []Family
+	for _, family := range families {
+		if len(c.Variants) > 0 && family.Applies(c) {
+			list = append(list, family)
+		}
+	}
+	return list
+}
+
+// Points is the space of some parameters, the default first. Without parameters it is one empty point.
+func Points(params []Param) []Point {
+	points := []Point{{}}
+	for _, param := range params {
+		values := []int{param.Default}
+		for _, value := range param.Values {
+			if value != param.Default {
+				values = append(values, value)
+			}
+		}
+		var next []Point
+		for _, value := range values {
+			for _, point := range points {
+				with := Point{param.Name: value}
+				for name, v := range point {
+					with[name] = v
+				}
+				next = append(next, with)
+			}
+		}
+		points = next
+	}
+	return points
+}
