@@ -38,6 +38,11 @@ class CallWords {
     put(kInts | n << 8);
     for (int64_t i = 0; i < n; ++i) words_[count_++] = v[i];
   }
+  void bools(const bool* v, int64_t n) {
+    if (!room(1 + n)) return;
+    put(kBools | n << 8);
+    for (int64_t i = 0; i < n; ++i) words_[count_++] = v[i];
+  }
   void tensors(int64_t n) { one(kTensors | n << 8); }  // then each element by tensor()
   // A Scalar argument: its own type matters (add of 1 and of 1.0 differ).
   void scalar(bool v) { two(kScalarBool, v); }
@@ -47,7 +52,7 @@ class CallWords {
   void wrapped(int32_t dt, bool wrapped_number, int64_t value_bits) {
     two(kWrapped | static_cast<int64_t>(wrapped_number) << 8 | static_cast<int64_t>(dt) << 16, value_bits);
   }
-  // For each output of an in-place or out form: the input slot that it exactly aliases.
+  // Last, for each output of an in-place or out form, in order: the input slot that it exactly aliases. Nothing for an allocated output.
   void alias(int64_t slot) { two(kAlias, slot); }
 
   const int64_t* data() const { return words_; }
