@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"runtime"
+	"runtime/debug"
+	"slices"
+
+	"github.com/kernelforge/kernelforge/go/card"
+)
+
+// version is the distribution's; a test compares it with pyproject.toml.
+const version = "0.1.0"
+
+// abi is KF_ABI_VERSION of kernelforge.h.
+const abi = 1
+
+// Return codes of kernelforge.h.
+const (
+	rcOK       = 0
+	rcFailed   = 1
+	rcPanicked = 2
+)
+
+// operation reads a request and gives a result. Operations are short: at most 200 ms.
+type operation func(request []byte) (any, error)
+
+// operations are all of them, by the names of docs/formats.md.
+var operations = map[string]operation{
+	"version": func(request []byte) (any, error) {
+		return map[string]any{"version": version, "abi": abi}, card.Decode(request, &struct{}{})
+	},
+}
+
+// call carries out one operation and never panics.
+func call(op string, request []byte) (rc int32, answer []byte) {
+	return guarded(func() (any, error) {
+		run, ok := operations[op]
+		if !ok {
+			names := slices.Sorted(maps.Keys(operations))
+			return nil, card.Fail(card.CodeNotFound, "", "call `%s`: no such operation (there are %v)", op, names)
+		}
+		result, err := run(orEmpty(request))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", op, err)
+		}
+		return result, nil
+	})
+}
+
+// configure sets the limits of this process's core.
+func configure(request []byte) (rc int32, answer []byte) {
+	return guarded(func() (any, error) {
+		var limits struct {
+			MaxProcs      int   `json:"max_procs,omitempty"`
+			MemoryLimitMB int64 `json:"memory_limit_mb,omitempty"`
+		}
+		if err := card.Decode(orEmpty(request), &limits); err != nil {
+			return nil, card.Fail(card.CodeRequest, "", "init: %w", err)
+		}
+		if limits.MaxProcs < 0 || limits.MemoryLimitMB < 0 {
+			return nil, card.Fail(card.CodeRequest, "", "init: `max_procs` is %d and `memory_limit_mb` is %d (expected 0 or more)",
+				limits.MaxProcs, limits.MemoryLimitMB)
+		}
+		if limits.MaxProcs > 0 {
+			runtime.GOMAXPROCS(limits.MaxProcs)
+		}
+		if limits.MemoryLimitMB > 0 {
+			debug.SetMemoryLimit(limits.MemoryLimitMB << 20)
+		}
+		return struct{}{}, nil
+	})
+}
+
+// guarded turns what a function returns, or its panic, into an answer.
+func guarded(run func() (any, error)) (rc int32, answer []byte) {
+	defer func() {
+		if trouble := recover(); trouble != nil {
+			rc, answer = rcPanicked, errorAnswer(card.Fail(card.CodeInternal, "please report this with the text above",
+				"the core panicked: %v\n%s", trouble, debug.Stack()))
+		}
+	}()
+	result, err := run()
+	if err != nil {
+		return rcFailed, errorAnswer(err)
+	}
+	answer, err = json.Marshal(map[string]any{"result": result})
+	if err != nil {
+		return rcFailed, errorAnswer(fmt.Errorf("write the answer: %w", err))
+	}
+	return rcOK, answer
+}
+
+func errorAnswer(err error) []byte {
+	answer, _ := json.Marshal(map[string]any{"error": card.AsError(err)}) // three strings
+	return answer
+}
+
+func orEmpty(request []byte) []byte {
+	if len(request) == 0 {
+		return []byte("{}")
+	}
+	return request
+}
