@@ -1,0 +1,160 @@
+"""What works on this machine, in words, and what the reader can do about the rest. Each check is one function that tries the real thing.
+
+A check never raises: what it finds is its answer. `need` says which of the uses (profile, optimize, apply) it is needed for.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import _core, _pins, _settings
+from .errors import KernelForgeError
+
+USES = ("apply", "profile", "optimize")
+_FREE_WANTED = 1 << 30  # a study with its binaries stays far below this
+
+
+@dataclass(frozen=True)
+class Check:
+    """One answer. ok None: it works without, less well."""
+
+    name: str
+    ok: bool | None
+    found: str
+    hint: str = ""
+    need: tuple[str, ...] = field(default=())
+
+
+def checks() -> Iterator[Check]:
+    """Yield the checks one by one, so that a slow one does not hide the others."""
+    for check in _CHECKS:
+        try:
+            yield check()
+        except KernelForgeError as e:
+            yield Check(_name(check), False, e.text, e.hint, USES)
+        except Exception as e:  # the doctor must survive any patient
+            yield Check(_name(check), False, f"{type(e).__name__}: {e}", "this check itself failed; please report it", USES)
+
+
+def _name(check: Callable[[], Check]) -> str:
+    return check.__name__.strip("_").replace("_", " ")
+
+
+def summary(found: list[Check]) -> dict[str, Any]:
+    """Return what can be used here: for each use whether it works and what is in its way."""
+    uses = {use: [c.name for c in found if c.ok is False and use in c.need] for use in USES}
+    return {
+        "schema": 1,
+        "checks": [asdict(c) for c in found],
+        "uses": {use: {"works": not missing, "missing": missing} for use, missing in uses.items()},
+    }
+
+
+# ---- the checks -------------------------------------------------------------------------------------------------
+
+
+def _python() -> Check:
+    v = sys.version_info
+    return Check("python", v >= (3, 11), f"{v.major}.{v.minor}.{v.micro}", "" if v >= (3, 11) else "use Python 3.11 or newer", USES)
+
+
+def _torch() -> Check:
+    if importlib.util.find_spec("torch") is None:
+        return Check("torch", False, "not installed", "install torch 2.11 to 2.15, then build kernelforge for it", USES)
+    import torch
+
+    minor = tuple(int(x) for x in torch.__version__.split("+")[0].split(".")[:2])
+    fits = (2, 11) <= minor <= (2, 15)
+    return Check("torch", fits or None, f"{torch.__version__}, {torch.get_num_threads()} threads", "" if fits else "tried with 2.11 to 2.15", USES)
+
+
+def _extension() -> Check:
+    from . import _ext
+
+    if _settings.read().disabled:
+        return Check("extension", None, "KERNELFORGE_DISABLE is set: eager runs everywhere", "unset it to serve plans", ())
+    _ext.load()
+    hooks = _ext.hooks()
+    found = f"{len(hooks['hooked'])} operators hooked"
+    if hooks["refused"]:
+        found += f", {len(hooks['refused'])} refused (" + "; ".join(f"{r['overload']}: {r['why']}" for r in hooks["refused"][:3]) + ")"
+    if hooks["missing"]:
+        found += f", {len(hooks['missing'])} not in this torch"
+    return Check("extension", True, found, "", USES)
+
+
+def _core_library() -> Check:
+    version = _core.call("version")
+    return Check("core", True, f"libkernelforge {version['version']}, interface {version['abi']}", "", ("optimize",))
+
+
+def _worker() -> Check:
+    for path in (_core.WORKER, _core.RUNTIME):
+        if not path.exists():
+            return Check("worker", False, f"`{path.name}` is not built", "build it: `make build`", ("optimize",))
+    if not os.access(_core.WORKER, os.X_OK):
+        return Check("worker", False, f"`{_core.WORKER}` cannot be executed", "chmod +x it, or leave the noexec mount", ("optimize",))
+    return Check("worker", True, "kernelforge-worker and libkfruntime.so are there", "", ("optimize",))
+
+
+def _compiler() -> Check:
+    compiler = _settings.compiler()
+    if compiler is None:
+        asked = _settings.read().compiler
+        found = f"KERNELFORGE_COMPILER names `{asked}`, which is not there" if asked else "neither g++ nor clang++ on PATH"
+        return Check("compiler", False, found, "install g++ (Debian: apt-get install g++), or set KERNELFORGE_COMPILER", ("optimize",))
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "probe.cc"
+        source.write_text('extern "C" int probe(int x) { return x + 1; }\n')
+        command = [compiler, "-std=c++20", "-O3", "-march=native", "-fPIC", "-shared", str(source), "-o", str(source.with_suffix(".so"))]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines()
+        return Check("compiler", False, f"`{compiler}` fails: {lines[0] if lines else done.returncode}", "it must know C++20 and -march=native", ("optimize",))
+    return Check("compiler", True, _pins.toolchain(compiler) or compiler, "", ("optimize",))
+
+
+def _cpu() -> Check:
+    name, isa = _pins.cpu()
+    cores = len(os.sched_getaffinity(0))
+    good = isa in ("avx2", "avx512")
+    return Check("cpu", good or None, f"{name}, {isa}, {cores} cores", "" if good else "vector kernels need AVX2; expect less", ())
+
+
+def _store() -> Check:
+    path = _settings.store_path(None)
+    _settings.writable_folder(path.parent, "store")
+    _settings.writable_folder(_settings.read().cache, "cache")
+    free = _settings.free_bytes(path.parent)
+    little = free is not None and free < _FREE_WANTED
+    found = f"{path}, {free / 2**30:.1f} GiB free" if free is not None else str(path)
+    return Check("store", None if little else True, found, "a study needs up to 1 GiB" if little else "", ("optimize",))
+
+
+def _torchvision() -> Check:
+    if importlib.util.find_spec("torchvision") is None:
+        return Check("torchvision", None, "not installed", "only built-in models and `kernelforge demo` need it: pip install torchvision", ())
+    return Check("torchvision", True, f"{importlib.metadata.version('torchvision')}: built-in models and the demo work", "", ())
+
+
+def _gpu() -> Check:
+    if importlib.util.find_spec("torch") is None:
+        return Check("gpu", None, "not looked for (no torch)", "", ())
+    import torch
+
+    if not torch.cuda.is_available():
+        return Check("gpu", None, "none that torch can use; the host target (CPU) works without", "", ())
+    names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+    return Check("gpu", None, f"{names}; this version serves the host target only", "profile and optimize CPU models here", ())
+
+
+_CHECKS = (_python, _torch, _extension, _core_library, _worker, _compiler, _cpu, _store, _torchvision, _gpu)

@@ -1,0 +1,102 @@
+"""What `inputs` may be, and one forward as a function without arguments whose failure is one clear error.
+
+It owns the checks before anything is measured: inputs there, all on one device, a device that is served, a model that runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .errors import EnvironmentFault, ModelFault, UsageFault
+
+_FORMS = "give a tensor, a tuple of arguments, a dict of keyword arguments, or ((arguments), {keywords})"
+
+
+def as_call(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments and keyword arguments for the forms of `inputs` that are accepted.
+
+    Example:
+        >>> as_call({"x": 1})
+        ((), {'x': 1})
+    """
+    if isinstance(inputs, dict):
+        args, kwargs = (), dict(inputs)
+    elif isinstance(inputs, tuple) and len(inputs) == 2 and isinstance(inputs[0], tuple) and isinstance(inputs[1], dict):
+        args, kwargs = inputs[0], dict(inputs[1])
+    elif isinstance(inputs, (tuple, list)):
+        args, kwargs = tuple(inputs), {}
+    elif inputs is None:
+        args, kwargs = (), {}
+    else:
+        args, kwargs = (inputs,), {}
+    if not args and not kwargs:
+        raise UsageFault("run the model: no inputs were given (expected at least one)", hint=_FORMS)
+    return args, kwargs
+
+
+def name_of(model: Any) -> str:
+    """Return a short name for messages and studies: the class of a module, the name of a function."""
+    return str(getattr(model, "__name__", None) or type(model).__name__)
+
+
+def tensors_of(value: Any) -> Iterator[Any]:
+    """Yield the tensors inside tuples, lists, dicts and objects with fields."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        yield from itertools.chain.from_iterable(map(tensors_of, value.values()))
+    elif isinstance(value, (tuple, list, set, frozenset)):
+        yield from itertools.chain.from_iterable(map(tensors_of, value))
+    elif hasattr(value, "__dataclass_fields__"):
+        yield from itertools.chain.from_iterable(tensors_of(getattr(value, f)) for f in value.__dataclass_fields__)
+
+
+def device_of(model: Any, inputs: Any) -> str:
+    """Return the one device that model and inputs are on: `cpu`.
+
+    Raises:
+        ModelFault: they are on several.
+        EnvironmentFault: it is one that this version has no target for.
+    """
+    places: dict[str, str] = {}
+    for t in tensors_of(as_call(inputs)):
+        places.setdefault(str(t.device), "an input")
+    for kind in ("parameters", "buffers"):
+        for t in getattr(model, kind, tuple)():
+            # 0-dim buffers (a batch norm's counter) may stay on the CPU.
+            if t.dim() > 0:
+                places.setdefault(str(t.device), f"the model's {kind}")
+    if len(places) > 1:
+        found = ", ".join(f"{what} on {where}" for where, what in places.items())
+        raise ModelFault(f"run `{name_of(model)}`: model and inputs are on several devices ({found})", hint="move them to one: model.to(device), input.to(device)")
+    device = next(iter(places), "cpu")
+    if device != "cpu":
+        raise EnvironmentFault(f"run `{name_of(model)}` on {device}: this version serves the host target only (expected cpu)", hint="move model and inputs to the CPU")
+    return device
+
+
+def forward_of(model: Any, inputs: Any) -> Callable[[], Any]:
+    """Return one forward as a function without arguments, checked as said at the top of this file.
+
+    The caller's grad and inference modes hold. An exception of the model comes out as ModelFault, with the original as its cause.
+    """
+    if not callable(model):
+        raise UsageFault(f"run `{name_of(model)}`: it cannot be called (expected a model or a function)")
+    args, kwargs = as_call(inputs)
+    device_of(model, inputs)
+
+    def forward() -> Any:
+        try:
+            return model(*args, **kwargs)
+        except Exception as e:
+            text = str(e).strip().splitlines()
+            raise ModelFault(
+                f"run `{name_of(model)}`: it raised {type(e).__name__}: {text[0] if text else ''}",
+                hint="call it once as `model(*inputs)` to see its own traceback; nothing was searched",
+            ) from e
+
+    return forward

@@ -1,0 +1,64 @@
+"""Whether a model's outputs with plans are eager's outputs: the last check, on the whole model.
+
+Operators are judged one by one, strictly, by the referee. Here their small differences have gone through the whole network, so equality is stated
+as what it is: bitwise, or the largest difference relative to the tensor's largest value, against what a change of summation order may do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ._inputs import tensors_of
+
+# Relative to the largest absolute value of the tensor. 64 unit roundoffs of float32 is 4e-6; a network of some hundred layers stays below 1e-3
+# unless something is wrong; half precision carries 2^-8 (bfloat16) or 2^-11 a rounding.
+_LIMIT = {"float64": 1e-9, "float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}
+
+
+def compare(forward: Callable[[], Any], extension: Any) -> dict[str, Any]:
+    """Run the model with plans and without, return {"status": "ok" or "wrong_value", "detail", "exact", "worst"}."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        state = torch.random.get_rng_state()
+        extension.set_enabled(True)
+        ours = [t.detach().clone() for t in tensors_of(forward())]
+        torch.random.set_rng_state(state)  # dropout in a training model draws the same numbers
+        extension.set_enabled(False)
+        try:
+            eager = list(tensors_of(forward()))
+        finally:
+            extension.set_enabled(True)
+    return compare_tensors(eager, ours)
+
+
+def compare_tensors(eager: list[Any], ours: list[Any]) -> dict[str, Any]:
+    """Compare lists of tensors; see `compare`."""
+    import torch
+
+    if len(eager) != len(ours) or any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(eager, ours, strict=False)):
+        return {"status": "wrong_shape", "detail": "outputs have other shapes or types than eager's", "exact": False, "worst": None}
+    if not eager:
+        return {"status": "ok", "detail": "the model returns no tensor", "exact": True, "worst": 0.0}
+    worst, exact, status = 0.0, True, "ok"
+    for a, b in zip(eager, ours, strict=True):
+        if torch.equal(a, b) or (a.is_floating_point() and torch.equal(a.isnan(), b.isnan()) and torch.equal(a.nan_to_num(), b.nan_to_num())):
+            continue
+        exact = False
+        if not a.is_floating_point():
+            return {"status": "wrong_value", "detail": f"an output of type {_dtype(a)} differs from eager's", "exact": False, "worst": None}
+        if not torch.equal(a.isfinite(), b.isfinite()):
+            return {"status": "wrong_value", "detail": "infinities or NaN stand where eager has none, or the reverse", "exact": False, "worst": None}
+        x, y = a.double().nan_to_num(), b.double().nan_to_num()
+        relative = float((x - y).abs().max() / x.abs().max().clamp_min(torch.finfo(a.dtype).tiny))
+        worst = max(worst, relative)
+        if relative > _LIMIT[_dtype(a)]:
+            status = "wrong_value"
+    if exact:
+        return {"status": "ok", "detail": "bitwise equal to eager", "exact": True, "worst": 0.0}
+    return {"status": status, "detail": f"largest difference from eager {worst:.1e} of the output's largest value", "exact": False, "worst": worst}
+
+
+def _dtype(t: Any) -> str:
+    return str(t.dtype).removeprefix("torch.")

@@ -1,0 +1,234 @@
+"""Packs in this process: read, apply, restore, disabled, approve.
+
+It owns which packs are published and the checks that need no compiler: schema, state, pins. Hashes and code are the runtime's, on opening.
+Applying needs torch and the extension only: no Go, no compiler, no network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import _ext, _pins, _settings
+from .errors import PackFault, UsageFault
+
+log = logging.getLogger("kernelforge")
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class _Published:
+    document: dict[str, Any]
+    plans: dict[str, Any]  # guard -> Plan of the extension
+    ids: tuple[str, ...]
+
+
+_lock = threading.RLock()
+_packs: dict[Path, _Published] = {}  # in the order of applying; a later pack wins where two guards are the same
+_off_depth = 0
+
+
+# ---- reading ----------------------------------------------------------------------------------------------------
+
+
+def folder_of(pack: str | os.PathLike[str]) -> Path:
+    """Return the folder of a pack named by its folder or its pack.json."""
+    path = Path(pack).expanduser().absolute()
+    return path.parent if path.name == "pack.json" else path
+
+
+def read(pack: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the document `pack.json` of a pack.
+
+    Raises:
+        PackFault: no pack there, damaged, or of a newer schema.
+    """
+    folder = folder_of(pack)
+    file = folder / "pack.json"
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        schema, plans = document["schema"], document["plans"]
+        pins = document["pins"]
+    except FileNotFoundError as e:
+        raise PackFault(f"load pack `{folder}`: there is no `pack.json` in it", hint="a pack is a folder that `kernelforge optimize --out` wrote") from e
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise PackFault(f"load pack `{folder}`: `pack.json` is damaged ({e})", hint=_REPLACE) from e
+    if schema != SCHEMA:
+        raise PackFault(f"load pack `{folder}`: it has schema {schema} (expected {SCHEMA})", hint="install the kernelforge that wrote it, or a newer one")
+    if not isinstance(plans, list) or not isinstance(pins, dict):
+        raise PackFault(f"load pack `{folder}`: `pack.json` is damaged (plans or pins have the wrong type)", hint=_REPLACE)
+    return document  # type: ignore[no-any-return]
+
+
+_REPLACE = "copy it again from where it was made, or search again with `kernelforge optimize`"
+
+
+def check_pins(folder: Path, document: dict[str, Any], here: dict[str, Any]) -> None:
+    """Refuse a pack that was judged on something else than this process.
+
+    The toolchain is not compared: the code in a pack is built, and a machine that applies it needs no compiler.
+    """
+    for name, theirs in document["pins"].items():
+        if name == "toolchain":
+            continue
+        ours = here.get(name)
+        if ours != theirs:
+            raise PackFault(
+                f"load pack `{folder}`: it was judged with {name} `{theirs}` (this process has `{ours}`)",
+                hint=f"`kernelforge verify {folder}` judges it again here; until then eager runs"
+                + (f", or set the threads with torch.set_num_threads({theirs})" if name == "threads" else ""),
+            )
+
+
+# ---- publishing -------------------------------------------------------------------------------------------------
+
+
+def apply(pack: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, exact: bool = False, strict: bool = True) -> list[str]:
+    """Serve the approved plans of one or several packs in this process, beside those that are already served.
+
+    Args:
+        pack: folder of a pack, or several; where two plans have one guard, the later one serves.
+        exact: serve only plans that were bitwise equal to eager on everything judged.
+        strict: raise for a pack that cannot be used; False logs a warning and leaves eager running.
+
+    Returns:
+        Ids of the plans that serve now from these packs.
+
+    Raises:
+        PackFault: damaged, or judged on another machine, torch or thread count; nothing of this call is published then.
+        EnvironmentFault: no extension for this torch.
+
+    Example:
+        >>> kernelforge.apply("resnet50.kfpack")
+        ['p-77aa01bc', 'p-90d1e2aa']
+    """
+    names = [pack] if isinstance(pack, (str, os.PathLike)) else list(pack)
+    if _settings.read().disabled:
+        log.warning("KERNELFORGE_DISABLE is set: no pack is served, eager runs")
+        return []
+    extension = _ext.load()
+    with _lock:
+        found: dict[Path, _Published] = {}
+        for name in names:
+            try:
+                found[folder_of(name)] = _open(extension, folder_of(name), exact)
+            except PackFault as e:
+                if strict:
+                    raise
+                log.warning("%s", e)
+        packs = {p: v for p, v in _packs.items() if p not in found} | found
+        _publish(extension, packs)
+        _packs.clear()
+        _packs.update(packs)
+    from ._stats import dump_at_exit
+
+    dump_at_exit()
+    return [i for p in found.values() for i in p.ids]
+
+
+def _open(extension: Any, folder: Path, exact: bool) -> _Published:
+    document = read(folder)
+    here = _pins.pins(extension.abi())
+    check_pins(folder, document, here)
+    given = json.dumps({**here, "toolchain": document["pins"].get("toolchain", "")})
+    try:
+        opened = extension.pack_open(str(folder), given)
+    except (RuntimeError, ValueError) as e:
+        raise PackFault(f"load pack `{folder}`: {e}", hint="" if "hint:" in str(e) else _REPLACE) from e
+    by_id = {p.id: p for p in opened}
+    chosen = [p for p in document["plans"] if p["state"] == "approved" and (p["exact"] or not exact)]
+    return _Published(document, {_guard(p): by_id[p["id"]] for p in chosen}, tuple(p["id"] for p in chosen))
+
+
+def _guard(plan: dict[str, Any]) -> str:
+    return json.dumps(plan["call"], sort_keys=True)
+
+
+def _publish(extension: Any, packs: dict[Path, _Published]) -> None:
+    table: dict[str, Any] = {}
+    for p in packs.values():
+        table.update(p.plans)
+    if table:
+        extension.publish(list(table.values()))
+    else:
+        extension.unpublish()
+
+
+def restore(pack: str | os.PathLike[str] | None = None) -> None:
+    """Stop serving one pack, or all of them; eager runs again. Calls that are running finish as they began."""
+    extension = _ext.loaded()
+    with _lock:
+        if pack is not None and folder_of(pack) not in _packs:
+            raise UsageFault(f"restore `{folder_of(pack)}`: it is not applied in this process", hint="kernelforge.applied() lists what is")
+        left = {} if pack is None else {p: v for p, v in _packs.items() if p != folder_of(pack)}
+        if extension is not None:
+            _publish(extension, left)
+        _packs.clear()
+        _packs.update(left)
+
+
+def applied() -> dict[str, list[str]]:
+    """Return the packs that this process serves, with the ids of their plans."""
+    with _lock:
+        return {str(p): list(v.ids) for p, v in _packs.items()}
+
+
+@contextlib.contextmanager
+def disabled() -> Iterator[None]:
+    """Run eager inside the block, in all threads of the process; blocks nest. CUDA graphs that were captured before keep their kernels.
+
+    Example:
+        >>> with kernelforge.disabled():
+        ...     reference = model(x)
+    """
+    global _off_depth
+    extension = _ext.loaded()
+    with _lock:
+        _off_depth += 1
+        if extension is not None:
+            extension.set_enabled(False)
+    try:
+        yield
+    finally:
+        with _lock:
+            _off_depth -= 1
+            extension = _ext.loaded()
+            if extension is not None and _off_depth == 0 and not _settings.read().disabled:
+                extension.set_enabled(True)
+
+
+# ---- approval ---------------------------------------------------------------------------------------------------
+
+
+def approve(pack: str | os.PathLike[str], plans: Sequence[str] | None = None) -> list[str]:
+    """Mark proposed plans of a pack as approved, so that `apply` serves them; return their ids.
+
+    Args:
+        pack: folder of a pack.
+        plans: ids; None approves all that are proposed.
+
+    Raises:
+        UsageFault: an id that is not in the pack.
+    """
+    from ._report import write_whole
+
+    document = read(pack)
+    known = {p["id"]: p for p in document["plans"]}
+    wanted = [i for i, p in known.items() if p["state"] == "proposed"] if plans is None else list(plans)
+    for i in wanted:
+        if i not in known:
+            raise UsageFault(f"approve plan `{i}` of `{folder_of(pack)}`: it has no such plan (found {', '.join(known) or 'none'})")
+        known[i]["state"] = "approved"
+    if wanted:
+        try:
+            write_whole(folder_of(pack) / "pack.json", json.dumps(document, indent=1) + "\n")
+        except OSError as e:
+            raise PackFault(f"write pack `{folder_of(pack)}`: {e.strerror or e}", hint="is the folder writable, is the disk full?") from e
+    return wanted

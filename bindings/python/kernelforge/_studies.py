@@ -1,0 +1,132 @@
+"""Studies as the store has them: list, result, tree, approval. Everything goes through the core, never through Python's sqlite3 (two SQLite
+libraries in one process break each other's locks).
+
+It owns reading and the words for what was read. It refuses to search and to publish; it needs neither torch nor the extension.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from . import _core, _settings
+from ._report import Report
+from .errors import UsageFault
+
+
+def studies(store: str | os.PathLike[str] | None = None) -> list[dict[str, Any]]:
+    """Return all studies of a store, the newest first; [] if there is no store."""
+    path = _settings.store_path(store)
+    if not path.exists():
+        return []
+    answer = _core.call("store.studies", store=str(path))
+    return sorted(answer.get("studies", answer.get("value")) or [], key=lambda s: s["made"], reverse=True)
+
+
+def find(study: str | None, store: str | os.PathLike[str] | None) -> dict[str, Any] | None:
+    """Return what `studies` says of one study, or None."""
+    return next((s for s in studies(store) if s["study"] == study), None)
+
+
+def load(study: str, store: str | os.PathLike[str] | None) -> dict[str, Any]:
+    """Return runs, spend and result of a study.
+
+    Raises:
+        UsageFault: there is no such study.
+    """
+    _named(study, store)
+    return _core.call("store.study", store=str(_settings.store_path(store)), study=study)
+
+
+def _named(study: str | None, store: str | os.PathLike[str] | None) -> str:
+    known = studies(store)
+    path = _settings.store_path(store)
+    if not known:
+        raise UsageFault(f"read the store `{path}`: it has no study", hint="`kernelforge demo` or `kernelforge optimize MODEL` makes one")
+    if study is None:
+        return str(known[0]["study"])
+    if all(s["study"] != study for s in known):
+        names = ", ".join(s["study"] for s in known[:6])
+        raise UsageFault(f"read the study `{study}` of `{path}`: there is no such study (found {names})", hint="`kernelforge show` lists all")
+    return study
+
+
+def stored_report(study: str | None, store: str | os.PathLike[str] | None) -> Report:
+    """Return the report of a study that has a result; of the newest such study if none is named.
+
+    Raises:
+        UsageFault: no such study, or it has not come to a result.
+    """
+    if study is not None:
+        name = _named(study, store)
+        result = load(name, store).get("result")
+        if not result:
+            raise UsageFault(f"report the study `{name}`: it has no result yet", hint="call the same optimize again: it resumes; `kernelforge show` tells how far it is")
+        return Report(result)
+    _named(None, store)
+    for s in studies(store):
+        result = load(s["study"], store).get("result")
+        if result:
+            return Report(result)
+    raise UsageFault(f"report from `{_settings.store_path(store)}`: no study has a result yet", hint="`kernelforge show` lists the studies")
+
+
+def node(study: str, run: str, number: int, store: str | os.PathLike[str] | None) -> dict[str, Any]:
+    """Return candidate, verdict, lineage and log of one node."""
+    return _core.call("store.node", store=str(_settings.store_path(store)), study=study, run=run, node=number)
+
+
+def verdicts(run: dict[str, Any]) -> dict[str, int]:
+    """Return how a run's candidates ended: {status: count}. The root (eager) is no candidate."""
+    return dict(Counter(n["status"] for n in run["nodes"] if n["node"] != 0).most_common())
+
+
+def path_to(run: dict[str, Any], number: int) -> list[dict[str, Any]]:
+    """Return the nodes from the root's child down to a node."""
+    by_number = {n["node"]: n for n in run["nodes"]}
+    path: list[dict[str, Any]] = []
+    while number in by_number and number != 0:
+        path.append(by_number[number])
+        number = by_number[number]["parent"]
+    return path[::-1]
+
+
+def trees(runs: list[dict[str, Any]], overloads: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the tree of each run in short, for reports: counts, the best cost, and the path to the best node."""
+    out = []
+    for run in runs:
+        ok = [n for n in run["nodes"] if n["status"] == "ok" and n["node"] != 0]
+        best = min(ok, key=lambda n: n["cost"], default=None)
+        steps = path_to(run, best["node"]) if best else []
+        out.append(
+            {
+                "card": run["card"],
+                "op": overloads.get(run["card"], run["card"]),
+                "nodes": len(run["nodes"]),
+                "verdicts": verdicts(run),
+                "best": best["cost"] if best else None,
+                "path": [{k: s.get(k) for k in ("node", "family", "change", "cost", "status")} for s in steps],
+            }
+        )
+    return out
+
+
+def approve_study(study: str, store: str | os.PathLike[str] | None, plans: list[str] | None, by: str) -> tuple[Path, list[str]]:
+    """Approve proposed winners of a study and write them into its pack; return the pack's folder and the ids.
+
+    Raises:
+        UsageFault: no such study, no result yet, or an id that it does not have.
+    """
+    from . import _pack
+
+    report = stored_report(study, store).to_dict()
+    if not report.get("pack"):
+        raise UsageFault(f"approve plans of `{study}`: it has no pack (eager won everywhere)")
+    folder = Path(report["pack"])
+    proposed = [p["id"] for p in _pack.read(folder)["plans"] if p["state"] == "proposed"]
+    wanted = proposed if plans is None else plans
+    if wanted:
+        _core.call("store.approve", store=str(_settings.store_path(store)), study=study, plans=wanted, by=by)
+    return folder, _pack.approve(folder, wanted)

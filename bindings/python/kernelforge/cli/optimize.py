@@ -1,0 +1,52 @@
+"""`kernelforge optimize MODEL`: search, judge, write a pack, report."""
+
+from __future__ import annotations
+
+import argparse
+
+from . import options
+
+
+def add(p: argparse.ArgumentParser) -> None:
+    options.add_model(p)
+    options.add_search(p)
+    p.add_argument("--ops", default="auto", help="operators to search, separated by commas (patterns allowed); auto: all with a template")
+    p.add_argument("--min-share", type=float, default=0.01, help="least share of the forward that is worth a search (0.01)")
+    p.add_argument("--review", action="store_true", help="leave winners proposed until `kernelforge approve`")
+    p.add_argument("--exact", action="store_true", help="serve only plans that are bitwise equal to eager")
+    p.add_argument("--out", help="folder of the pack; default: in the packs folder of `kernelforge cache`")
+    p.add_argument("--html", metavar="FILE", help="write the report as a page, too")
+    p.add_argument("--fail-if-no-gain", action="store_true", help="exit with 3 if no operator is served")
+
+
+def run(args: argparse.Namespace) -> int:
+    import torch
+
+    from .._optimize import CANDIDATES, optimize, report
+
+    made = options.made_from(args)
+    if made.note:
+        options.say(made.note)
+    with torch.no_grad():
+        optimize(
+            made.model,
+            made.inputs,
+            study=args.study,
+            store=args.store,
+            ops=args.ops if args.ops == "auto" else args.ops.split(","),
+            min_share=args.min_share,
+            candidates=args.candidates or CANDIDATES,
+            max_seconds=args.budget_s,
+            seed=args.seed,
+            review=args.review,
+            exact=args.exact,
+            out=args.out,
+            name=made.name,
+            note=made.note,
+        )
+    result = report(made.model)
+    if args.html:
+        options.say(f"page: {result.save(args.html)}")
+    data = result.to_dict()
+    options.emit(args, data, str(result))
+    return 3 if args.fail_if_no_gain and not any(r["served"] for r in data["rows"]) else 0

@@ -1,0 +1,81 @@
+"""Options that several commands share, and the one way in which commands print."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from .._model import DTYPES, Made, Wanted, check_device, make
+from ..errors import UsageFault
+
+MODEL_HELP = "`file.py:factory`, `package.module:callable`, or the name of a torchvision model; a factory returns (model, inputs)"
+
+
+def add_model(p: argparse.ArgumentParser, optional: bool = False) -> None:
+    """Add MODEL and the options that shape it."""
+    p.add_argument("model", metavar="MODEL", help=MODEL_HELP, **({"nargs": "?"} if optional else {}))
+    p.add_argument("--batch", type=positive, help="batch size, for built-in models and factories with a parameter `batch`")
+    p.add_argument("--dtype", choices=DTYPES, default="float32")
+    p.add_argument("--channels-last", action="store_true", help="NHWC memory format")
+    p.add_argument("--device", default="cpu", help="cpu (the host target)")
+    p.add_argument("--threads", type=positive, help="torch's threads; a pin of the pack")
+    p.add_argument("--seed", type=int, default=0)
+
+
+def add_search(p: argparse.ArgumentParser) -> None:
+    """Add the options of a search."""
+    p.add_argument("--budget-s", type=positive_float, metavar="S", help="seconds of search at most; a later call resumes")
+    p.add_argument("--candidates", type=positive, help="candidates an operator at most")
+    p.add_argument("--study", help="name of the study; default: made from model, shapes, machine")
+    add_store(p)
+
+
+def add_store(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--store", help="store file or folder; default: see `kernelforge cache`")
+
+
+def made_from(args: argparse.Namespace) -> Made:
+    """Return the model and inputs that the options name, with torch's threads set."""
+    check_device(args.device)
+    import torch
+
+    if args.threads is not None:
+        torch.set_num_threads(args.threads)
+    wanted = Wanted(args.model, args.batch, args.dtype, args.channels_last, args.device, args.seed)
+    return make(wanted)
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} (expected 1 or more)")
+    return value
+
+
+def positive_float(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} (expected more than 0)")
+    return value
+
+
+def emit(args: argparse.Namespace, data: dict[str, Any], text: str) -> None:
+    """Print the result: JSON under --json, else text."""
+    print(json.dumps(data) if args.json else text)
+
+
+def say(text: str) -> None:
+    """Narrate on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask before something is destroyed; without a terminal --yes is needed."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageFault(f"{question} this cannot be asked without a terminal", hint="add --yes")
+    if input(f"{question} [y/N] ").strip().lower() not in ("y", "yes"):
+        raise UsageFault("not done")

@@ -1,0 +1,23 @@
+"""`kernelforge report [STUDY]`: the result of a finished study, from the store; needs neither torch nor the extension."""
+
+from __future__ import annotations
+
+import argparse
+
+from . import options
+
+
+def add(p: argparse.ArgumentParser) -> None:
+    p.add_argument("study", nargs="?", help="name of the study; default: the newest with a result")
+    options.add_store(p)
+    p.add_argument("--html", metavar="FILE", help="write the report as a page that needs nothing but itself")
+
+
+def run(args: argparse.Namespace) -> int:
+    from .._studies import stored_report
+
+    result = stored_report(args.study, args.store)
+    if args.html:
+        options.say(f"page: {result.save(args.html)}")
+    options.emit(args, result.to_dict(), str(result))
+    return 0

@@ -1,0 +1,56 @@
+"""`kernelforge run script.py [args]`: the script as it is, with packs applied."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+from pathlib import Path
+
+from .. import _settings
+from ..errors import UsageFault
+from . import options
+
+
+def add(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--pack", action="append", default=[], help="pack folder (repeatable); default: KERNELFORGE_PACK, else every pack that fits this machine")
+    p.add_argument("--threads", type=options.positive, help="torch's threads; a pin of packs")
+    p.add_argument("--stats", metavar="FILE", help="write the dispatch counters to FILE when the script ends")
+    p.add_argument("--strict", action="store_true", help="fail if a pack cannot be used; default: say so and run eager")
+    p.add_argument("script", help="Python file, or `-m` style module with --module")
+    p.add_argument("--module", action="store_true", help="SCRIPT is the name of a module")
+    p.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
+
+
+def run(args: argparse.Namespace) -> int:
+    if not args.module and not Path(args.script).is_file():
+        raise UsageFault(f"run `{args.script}`: there is no such file", hint="name a Python file, or a module with --module")
+    if args.stats:
+        os.environ["KERNELFORGE_STATS"] = str(Path(args.stats).absolute())
+    served = apply_named(args.pack, args.threads, strict=args.strict)
+    options.say(f"kernelforge: {served} plans serve `{args.script}`" if served else f"kernelforge: no plan serves `{args.script}`; eager runs")
+    sys.argv = [args.script, *args.arguments]
+    if args.module:
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(args.script, run_name="__main__", alter_sys=True)
+    else:
+        sys.path.insert(0, str(Path(args.script).absolute().parent))
+        runpy.run_path(args.script, run_name="__main__")
+    return 0
+
+
+def apply_named(packs: list[str], threads: int | None, strict: bool) -> int:
+    """Apply the packs that were named, else those of KERNELFORGE_PACK, else all in the packs folder that fit here; return the number of plans."""
+    from .. import _pack
+
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    settings = _settings.read()
+    named: list[str | Path] = [*packs] or [*settings.packs]
+    if named:
+        return len(_pack.apply(named, strict=strict))
+    found = sorted(p.parent for p in settings.pack_folder.glob("*/pack.json"))
+    return len(_pack.apply(found, strict=False)) if found else 0
