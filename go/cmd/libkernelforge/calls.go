@@ -54,21 +54,21 @@ func call(op string, request []byte) (rc int32, answer []byte) {
 func configure(request []byte) (rc int32, answer []byte) {
 	return guarded(func() (any, error) {
 		var limits struct {
-			MaxProcs      int   `json:"max_procs,omitempty"`
-			MemoryLimitMB int64 `json:"memory_limit_mb,omitempty"`
+			MaxProcs    int   `json:"max_procs,omitempty"`
+			MemoryLimit int64 `json:"memory_limit_bytes,omitempty"`
 		}
 		if err := card.Decode(orEmpty(request), &limits); err != nil {
 			return nil, card.Fail(card.CodeRequest, "", "init: %w", err)
 		}
-		if limits.MaxProcs < 0 || limits.MemoryLimitMB < 0 {
-			return nil, card.Fail(card.CodeRequest, "", "init: `max_procs` is %d and `memory_limit_mb` is %d (expected 0 or more)",
-				limits.MaxProcs, limits.MemoryLimitMB)
+		if limits.MaxProcs < 0 || limits.MemoryLimit < 0 {
+			return nil, card.Fail(card.CodeRequest, "", "init: `max_procs` is %d and `memory_limit_bytes` is %d (expected 0 or more)",
+				limits.MaxProcs, limits.MemoryLimit)
 		}
 		if limits.MaxProcs > 0 {
 			runtime.GOMAXPROCS(limits.MaxProcs)
 		}
-		if limits.MemoryLimitMB > 0 {
-			debug.SetMemoryLimit(limits.MemoryLimitMB << 20)
+		if limits.MemoryLimit > 0 {
+			debug.SetMemoryLimit(limits.MemoryLimit)
 		}
 		return struct{}{}, nil
 	})

@@ -38,7 +38,7 @@ enum {
 /* Returns KF_ABI_VERSION of the library that was loaded; compare before any other call. Works in a forked child too. */
 uint32_t kf_abi_version(void);
 
-/* Sets limits of the core. Optional; may be called again. JSON: {"max_procs": 2, "memory_limit_mb": 150}, each field optional (Go does not
+/* Sets limits of the core. Optional; may be called again. JSON: {"max_procs": 2, "memory_limit_bytes": 536870912}, each field optional (Go does not
  * see variables that Python sets, so GOMAXPROCS and GOMEMLIMIT have no effect here).
  *
  * json, json_n   borrowed; json_n 0 means {}.
