@@ -10,7 +10,7 @@
 // given as a constant: 16 with AVX-512, 8 with AVX2, 4 anywhere.
 //
 // Errors, in units in the last place of the result, found by running every float (bindings/python/tests/test_templates_math.py):
-//   exp 0.9   log 0.9   tanh 1.3   erf 1.1   sigmoid 1.7     double: libm's
+//   exp 0.9   log 0.9   tanh 1.4   erf 1.0     double: libm's
 #ifndef KF_KERNEL_H_
 #define KF_KERNEL_H_
 
@@ -33,6 +33,12 @@ union kf_arg {
 
 struct kf_bf16 { uint16_t bits; };
 struct kf_f16 { uint16_t bits; };
+
+template <class T> inline constexpr bool kf_is_float = false;
+template <> inline constexpr bool kf_is_float<float> = true;
+template <> inline constexpr bool kf_is_float<double> = true;
+template <> inline constexpr bool kf_is_float<kf_bf16> = true;
+template <> inline constexpr bool kf_is_float<kf_f16> = true;
 
 template <class T> struct kf_acc_of { using type = T; };
 template <> struct kf_acc_of<kf_bf16> { using type = float; };
@@ -151,53 +157,79 @@ KF_INLINE kf_f64 kf_sqrt(kf_f64 x) {
 #endif
 }
 
-// Loads and stores need no alignment. The forms with n touch n elements only (1 <= n <= lanes); the other lanes are `rest`.
-template <class A> KF_INLINE kf_v<A> kf_load_same(const A* p) { kf_v<A> v; __builtin_memcpy(&v, p, sizeof v); return v; }
-KF_INLINE kf_f32 kf_load(const float* p) { return kf_load_same(p); }
-KF_INLINE kf_f64 kf_load(const double* p) { return kf_load_same(p); }
-KF_INLINE kf_f32 kf_load(const kf_bf16* p) {
-  kf_u16 h;
-  __builtin_memcpy(&h, p, sizeof h);
-  return (kf_f32)(__builtin_convertvector(h, kf_u32) << 16);
-}
-KF_INLINE kf_f32 kf_load(const kf_f16* p) {
+// Loads and stores need no alignment. kf_pack makes the bytes that a store writes.
+template <class V, class T> KF_INLINE V kf_bytes(const T* p) { V v; __builtin_memcpy(&v, p, sizeof v); return v; }
+KF_INLINE kf_f32 kf_unpack(kf_f32 v, const float*) { return v; }
+KF_INLINE kf_f64 kf_unpack(kf_f64 v, const double*) { return v; }
+KF_INLINE kf_f32 kf_unpack(kf_u16 h, const kf_bf16*) { return (kf_f32)(__builtin_convertvector(h, kf_u32) << 16); }
+KF_INLINE kf_f32 kf_unpack(kf_u16 h, const kf_f16*) {
 #if KF_LANES == 16
-  return (kf_f32)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p));
+  return (kf_f32)_mm512_cvtph_ps((__m256i)h);
 #elif KF_LANES == 8
-  return (kf_f32)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p));
+  return (kf_f32)_mm256_cvtph_ps((__m128i)h);
 #else
   kf_f32 v;
-  for (int i = 0; i < KF_LANES; ++i) v[i] = kf_of(p[i]);
+  for (int i = 0; i < KF_LANES; ++i) v[i] = kf_of(kf_f16{h[i]});
   return v;
 #endif
 }
-KF_INLINE void kf_store(float* p, kf_f32 v) { __builtin_memcpy(p, &v, sizeof v); }
-KF_INLINE void kf_store(double* p, kf_f64 v) { __builtin_memcpy(p, &v, sizeof v); }
-KF_INLINE void kf_store(kf_bf16* p, kf_f32 v) {
+KF_INLINE kf_f32 kf_pack(const float*, kf_f32 v) { return v; }
+KF_INLINE kf_f64 kf_pack(const double*, kf_f64 v) { return v; }
+KF_INLINE kf_u16 kf_pack(const kf_bf16*, kf_f32 v) {
   kf_u32 b = (kf_u32)v;
   kf_u32 rounded = (b + 0x7fffu + (b >> 16 & 1)) >> 16;
-  kf_u16 h = __builtin_convertvector(v == v ? rounded : (b >> 16 | 0x40), kf_u16);
-  __builtin_memcpy(p, &h, sizeof h);
+  return __builtin_convertvector(v == v ? rounded : (b >> 16 | 0x40), kf_u16);
 }
-KF_INLINE void kf_store(kf_f16* p, kf_f32 v) {
+KF_INLINE kf_u16 kf_pack(const kf_f16*, kf_f32 v) {
 #if KF_LANES == 16
-  _mm256_storeu_si256((__m256i*)p, _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  return (kf_u16)_mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 #elif KF_LANES == 8
-  _mm_storeu_si128((__m128i*)p, _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
+  return (kf_u16)_mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT);
 #else
-  for (int i = 0; i < KF_LANES; ++i) p[i] = kf_to_f16(v[i]);
+  kf_u16 h;
+  for (int i = 0; i < KF_LANES; ++i) h[i] = kf_to_f16(v[i]).bits;
+  return h;
 #endif
 }
-template <class T> KF_INLINE kf_v<kf_acc<T>> kf_load_n(const T* p, int64_t n, kf_acc<T> rest) {
-  kf_v<kf_acc<T>> v = kf_set<kf_acc<T>>(rest);
-  for (int64_t i = 0; i < n; ++i) v[i] = kf_of(p[i]);
-  return v;
+template <class T> using kf_raw = decltype(kf_pack((const T*)nullptr, kf_v<kf_acc<T>>{}));
+template <class T> KF_INLINE kf_v<kf_acc<T>> kf_load(const T* p) { return kf_unpack(kf_bytes<kf_raw<T>>(p), p); }
+template <class T> KF_INLINE void kf_store(T* p, kf_v<kf_acc<T>> v) { auto raw = kf_pack(p, v); __builtin_memcpy(p, &raw, sizeof raw); }
+
+// The forms with n touch n elements only (1 <= n <= lanes); the other lanes of a load are 0.
+template <class T> KF_INLINE kf_v<kf_acc<T>> kf_load_n(const T* p, int64_t n) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  uint32_t m = (1u << n) - 1;
+  if constexpr (sizeof(kf_raw<T>) == 64) {
+    if constexpr (sizeof(T) == 8) return kf_unpack((kf_raw<T>)_mm512_maskz_loadu_epi64(__mmask8(m), p), p);
+    else return kf_unpack((kf_raw<T>)_mm512_maskz_loadu_epi32(__mmask16(m), p), p);
+  } else if constexpr (sizeof(kf_raw<T>) == 32) {
+    if constexpr (sizeof(T) == 8) return kf_unpack((kf_raw<T>)_mm256_maskz_loadu_epi64(__mmask8(m), p), p);
+    else if constexpr (sizeof(T) == 4) return kf_unpack((kf_raw<T>)_mm256_maskz_loadu_epi32(__mmask8(m), p), p);
+    else return kf_unpack((kf_raw<T>)_mm256_maskz_loadu_epi16(__mmask16(m), p), p);
+  }
+#endif
+  T t[kf_lanes<kf_acc<T>>] = {};
+  for (int64_t i = 0; i < n; ++i) t[i] = p[i];
+  return kf_load(t);
 }
 template <class T> KF_INLINE void kf_store_n(T* p, kf_v<kf_acc<T>> v, int64_t n) {
   T t[kf_lanes<kf_acc<T>>];
   kf_store(t, v);
-  __builtin_memcpy(p, t, size_t(n) * sizeof(T));
+  for (int64_t i = 0; i < n; ++i) p[i] = t[i];
 }
+// Stores past the caches; p aligned to the bytes written (sizeof(kf_raw<T>)). kf_stream_end() before the kernel returns.
+template <class T> KF_INLINE void kf_stream(T* p, kf_v<kf_acc<T>> v) {
+  auto raw = kf_pack(p, v);
+#ifdef __AVX512F__
+  if constexpr (sizeof raw == 64) return _mm512_stream_si512((__m512i*)p, (__m512i)raw);
+#endif
+#ifdef __AVX__
+  if constexpr (sizeof raw == 32) return _mm256_stream_si256((__m256i*)p, (__m256i)raw);
+#endif
+  if constexpr (sizeof raw == 16) _mm_stream_si128((__m128i*)p, (__m128i)raw);
+  if constexpr (sizeof raw == 8) _mm_stream_si64((long long*)p, (long long)raw);
+}
+KF_INLINE void kf_stream_end() { _mm_sfence(); }
 
 // ---- minimum and maximum as torch has them: NaN if either is NaN -----------------------------------------------------------------
 

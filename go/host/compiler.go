@@ -1,0 +1,98 @@
+package host
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/worker"
+)
+
+// Prelude is kf_kernel.h, the only header that a candidate sees.
+//
+//go:embed prelude/kf_kernel.h
+var Prelude string
+
+// Flags are the compile options, ours and fixed: eager's arithmetic (no fast-math, no contraction of a*b+c), nothing linked that is not
+// called, no start files, every symbol hidden but KF_ENTRY's. What distributions add by default (stack protector, fortified calls) is off,
+// since it would call outside the allow-list.
+var Flags = []string{
+	"-x", "c++", "-std=c++20", "-O3", "-march=native", "-fno-fast-math", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti", "-fno-math-errno",
+	"-fno-trapping-math", "-fno-stack-protector", "-U_FORTIFY_SOURCE", "-fPIC", "-shared", "-nostartfiles", "-fvisibility=hidden",
+	"-fdiagnostics-color=never", "-Wl,-z,noexecstack", "-Wl,-z,relro", "-Wl,-z,now", "-Wl,--as-needed", "-I.", "-include", "kf_kernel.h",
+}
+
+// first stands before every source: from here on, even a token that macros paste together cannot be assembly. Line numbers start anew.
+const first = "#pragma GCC poison asm __asm __asm__\n#line 1 \"candidate.cc\"\n"
+
+// Options are the macros of a spec's constants, in order of their names.
+func Options(constants map[string]string) ([]string, error) {
+	options := make([]string, 0, len(constants))
+	for name, value := range constants {
+		if !constantName.MatchString(name) || !constantValue.MatchString(value) {
+			return nil, fmt.Errorf("constant %q = %q (expected a name of [A-Z][A-Z0-9_]* and a value of [A-Za-z0-9_.+-]+)", name, value)
+		}
+		options = append(options, "-D"+name+"="+value)
+	}
+	slices.Sort(options)
+	return options, nil
+}
+
+var (
+	constantName  = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+	constantValue = regexp.MustCompile(`^[A-Za-z0-9_.+-]{1,64}$`)
+)
+
+// Compiler is a C++ compiler that answered.
+type Compiler struct {
+	Path    string
+	Version string // its own words, first line
+	Pin     string // the `toolchain` pin: "g++ 12.2.0"
+}
+
+// FindCompiler takes the compiler of the configuration (KERNELFORGE_CXX), else the first of g++, clang++ and c++ on PATH.
+func FindCompiler(ctx context.Context, configured string) (Compiler, error) {
+	const hint = "install one (`apt-get install g++`), or set KERNELFORGE_CXX to the path of g++ or clang++"
+	if configured != "" {
+		path, err := exec.LookPath(configured)
+		if err != nil {
+			return Compiler{}, card.Fail(card.CodeJudge, hint, "find the C++ compiler `%s`: %w", configured, err)
+		}
+		return ask(ctx, path, hint)
+	}
+	for _, name := range []string{"g++", "clang++", "c++"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return ask(ctx, path, hint)
+		}
+	}
+	return Compiler{}, card.Fail(card.CodeJudge, hint, "find a C++ compiler for the host target: no g++, clang++ or c++ on PATH")
+}
+
+var versionNumber = regexp.MustCompile(`\d+(\.\d+)+`)
+
+func ask(ctx context.Context, path, hint string) (Compiler, error) {
+	ctx, stop := context.WithTimeout(ctx, 20*time.Second)
+	defer stop()
+	command := exec.Command(path, "--version")
+	command.Env = worker.Environment("/tmp")
+	out, ending, err := worker.Output(ctx, command, 64<<10)
+	if err != nil {
+		return Compiler{}, card.Fail(card.CodeJudge, hint, "ask the C++ compiler `%s` for its version: %w", path, err)
+	}
+	line, _, _ := strings.Cut(worker.Clean(string(out), 4096), "\n")
+	number := versionNumber.FindString(line)
+	if number == "" {
+		return Compiler{}, card.Fail(card.CodeJudge, hint, "ask the C++ compiler `%s` for its version: found %q (%s; expected a version number)", path, line, ending)
+	}
+	name := "g++"
+	if strings.Contains(line, "clang") {
+		name = "clang++"
+	}
+	return Compiler{Path: path, Version: line, Pin: name + " " + number}, nil
+}

@@ -1,0 +1,109 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/worker"
+)
+
+// WallLimit bounds one compile, whatever it waits for.
+const WallLimit = 60 * time.Second
+
+// Pool compiles. At most `jobs` compile processes run at a time; each is new, has its own scratch folder and is gone afterwards.
+type Pool struct {
+	program  string
+	compiler Compiler
+	machine  Machine
+	scratch  string
+	cache    *Cache
+	slots    chan struct{}
+}
+
+// NewPool makes a pool. program is kernelforge-worker; scratch is an existing folder; cache may be nil.
+func NewPool(program string, compiler Compiler, machine Machine, scratch string, cache *Cache, jobs int) *Pool {
+	return &Pool{program: program, compiler: compiler, machine: machine, scratch: scratch, cache: cache, slots: make(chan struct{}, max(jobs, 1))}
+}
+
+// Built is the end of a compile: an image, or why there is none.
+type Built struct {
+	Image   []byte
+	Failure string // "" with an image; else one line, then the compiler's log without paths, at most 4 KiB
+	Cached  bool
+	Seconds float64
+}
+
+// Compile turns a source into an image. A source that does not compile is a result; an error means that the harness is broken.
+func (p *Pool) Compile(ctx context.Context, source string, options []string) (Built, error) {
+	start := time.Now()
+	key := p.cache.key(Prelude, first, source, Flags, options, p.compiler.Path, p.compiler.Version, p.machine.Device(), p.machine.flags)
+	if image, err := p.cache.get(key); err != nil || image != nil {
+		return Built{Image: image, Cached: true, Seconds: time.Since(start).Seconds()}, err
+	}
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	case <-ctx.Done():
+		return Built{}, ctx.Err()
+	}
+	built, err := p.compile(ctx, source, options)
+	if err == nil && built.Image != nil {
+		err = p.cache.put(key, built.Image)
+	}
+	built.Seconds = time.Since(start).Seconds()
+	return built, err
+}
+
+func (p *Pool) compile(ctx context.Context, source string, options []string) (Built, error) {
+	scratch, err := os.MkdirTemp(p.scratch, "compile-")
+	if err != nil {
+		return Built{}, card.Fail(card.CodeJudge, "free space there, or set `scratch` to another folder", "compile: make a scratch folder: %w", err)
+	}
+	defer os.RemoveAll(scratch)
+	job, err := json.Marshal(Job{Compiler: p.compiler.Path, Options: options, Prelude: Prelude, Source: source})
+	if err != nil {
+		return Built{}, fmt.Errorf("compile: %w", err)
+	}
+	command := exec.Command(p.program, "compile")
+	command.Dir, command.Env, command.Stdin = scratch, worker.Environment(scratch), bytes.NewReader(job)
+	limited, stop := context.WithTimeout(ctx, WallLimit)
+	defer stop()
+	out, ending, err := worker.Output(limited, command, worker.MaxFrame+worker.MaxImage)
+	switch {
+	case ctx.Err() != nil:
+		return Built{}, ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return Built{Failure: fmt.Sprintf("the compiler did not end within %s and was killed", WallLimit)}, nil
+	case err != nil:
+		return Built{}, card.Fail(card.CodeJudge, "build it with `make build`, or name it in the setting `worker`", "compile: %w", err)
+	}
+	return read(out, ending)
+}
+
+// read takes a compile process's output apart. Nothing in it is trusted but as the candidate's own image and log.
+func read(out []byte, ending string) (Built, error) {
+	from := bytes.NewReader(out)
+	body, err := worker.ReadFrame(from)
+	if err != nil {
+		return Built{}, fmt.Errorf("compile: the compile process ended with %s (expected a result): %w", ending, err)
+	}
+	var result outcome
+	if err := card.Decode(body, &result); err != nil {
+		return Built{}, fmt.Errorf("compile: read the result: %w", err)
+	}
+	if result.Ending != "" {
+		return Built{Failure: Filter(result.Ending, result.Log)}, nil
+	}
+	image := out[len(out)-from.Len():]
+	if len(image) != result.Bytes || len(image) == 0 {
+		return Built{}, fmt.Errorf("compile: an image of %d bytes (expected %d)", len(image), result.Bytes)
+	}
+	return Built{Image: image}, nil
+}

@@ -1,0 +1,27 @@
+package serve
+
+import (
+	"context"
+	"os"
+	"runtime"
+
+	"github.com/kernelforge/kernelforge/go/worker"
+	"github.com/kernelforge/kernelforge/go/worker/kfr"
+)
+
+// socket is the descriptor of the frame socket in a started worker (os/exec's first extra file).
+const socket = 3
+
+// Main is the mode `serve` of kernelforge-worker: confine, then answer frames until the parent is gone.
+func Main(args []string) error {
+	if err := Confine(args); err != nil {
+		return err
+	}
+	runtime.GOMAXPROCS(2) // one thread runs the candidate, one notices the parent's end; kernels have csrc's own pool
+	conn, err := worker.NewConn(os.NewFile(socket, "frames"))
+	if err != nil {
+		return err
+	}
+	gone := func() { os.Exit(0) } // even in the middle of a candidate
+	return New(conn, kfr.Host, Tier).Serve(context.Background(), gone)
+}
