@@ -213,6 +213,18 @@ template <class T> KF_INLINE kf_v<kf_acc<T>> kf_load_n(const T* p, int64_t n) {
   return kf_load(t);
 }
 template <class T> KF_INLINE void kf_store_n(T* p, kf_v<kf_acc<T>> v, int64_t n) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  uint32_t m = (1u << n) - 1;
+  auto raw = kf_pack(p, v);
+  if constexpr (sizeof raw == 64) {
+    if constexpr (sizeof(T) == 8) return _mm512_mask_storeu_epi64(p, __mmask8(m), (__m512i)raw);
+    else return _mm512_mask_storeu_epi32(p, __mmask16(m), (__m512i)raw);
+  } else if constexpr (sizeof raw == 32) {
+    if constexpr (sizeof(T) == 8) return _mm256_mask_storeu_epi64(p, __mmask8(m), (__m256i)raw);
+    else if constexpr (sizeof(T) == 4) return _mm256_mask_storeu_epi32(p, __mmask8(m), (__m256i)raw);
+    else return _mm256_mask_storeu_epi16(p, __mmask16(m), (__m256i)raw);
+  }
+#endif
   T t[kf_lanes<kf_acc<T>>];
   kf_store(t, v);
   for (int64_t i = 0; i < n; ++i) p[i] = t[i];
