@@ -77,16 +77,22 @@ def _load() -> ctypes.CDLL:
 
 def _open(path: Path) -> ctypes.CDLL:
     if not path.exists():
-        raise errors.EnvironmentFault(f"load the core: `{path}` does not exist", hint="build it: `make build`, or install again with pip")
+        raise errors.EnvironmentFault(
+            f"load the core: `{path}` does not exist",
+            hint="build it: `make build`, or install again with pip",
+        )
     try:
         library = ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL)
         library.kf_abi_version.restype = ctypes.c_uint32
         version = library.kf_abi_version()
     except (OSError, AttributeError) as e:
-        raise errors.EnvironmentFault(f"load the core `{path}`: {e}", hint="build it again: `make build`") from e
+        raise errors.EnvironmentFault(
+            f"load the core `{path}`: {e}", hint="build it again: `make build`"
+        ) from e
     if version != ABI_VERSION:
         raise errors.EnvironmentFault(
-            f"load the core `{path}`: it has interface {version} (expected {ABI_VERSION})", hint="build core and package together: `make build`"
+            f"load the core `{path}`: it has interface {version} (expected {ABI_VERSION})",
+            hint="build core and package together: `make build`",
         )
     pointer = ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_int64)
     library.kf_init.argtypes = [ctypes.c_char_p, ctypes.c_int64, *pointer]
@@ -102,7 +108,9 @@ def _open(path: Path) -> ctypes.CDLL:
     return library
 
 
-def _answer(library: ctypes.CDLL, operation: str, rc: int, out: ctypes.c_void_p, size: ctypes.c_int64) -> dict[str, Any]:
+def _answer(
+    library: ctypes.CDLL, operation: str, rc: int, out: ctypes.c_void_p, size: ctypes.c_int64
+) -> dict[str, Any]:
     text = b""
     if out.value:
         text = ctypes.string_at(out.value, size.value)
@@ -112,4 +120,8 @@ def _answer(library: ctypes.CDLL, operation: str, rc: int, out: ctypes.c_void_p,
         result = answer.get("result")
         return result if isinstance(result, dict) else {"value": result}
     error = answer.get("error") or {}
-    raise errors.from_core(error.get("code", "internal"), error.get("text", f"{operation}: the core answered {rc}"), error.get("hint", ""))
+    raise errors.from_core(
+        error.get("code", "internal"),
+        error.get("text", f"{operation}: the core answered {rc}"),
+        error.get("hint", ""),
+    )

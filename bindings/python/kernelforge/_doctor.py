@@ -42,7 +42,13 @@ def checks() -> Iterator[Check]:
         except KernelForgeError as e:
             yield Check(_name(check), False, e.text, e.hint, USES)
         except Exception as e:  # the doctor must survive any patient
-            yield Check(_name(check), False, f"{type(e).__name__}: {e}", "this check itself failed; please report it", USES)
+            yield Check(
+                _name(check),
+                False,
+                f"{type(e).__name__}: {e}",
+                "this check itself failed; please report it",
+                USES,
+            )
 
 
 def _name(check: Callable[[], Check]) -> str:
@@ -64,29 +70,53 @@ def summary(found: list[Check]) -> dict[str, Any]:
 
 def _python() -> Check:
     v = sys.version_info
-    return Check("python", v >= (3, 11), f"{v.major}.{v.minor}.{v.micro}", "" if v >= (3, 11) else "use Python 3.11 or newer", USES)
+    return Check(
+        "python",
+        v >= (3, 11),
+        f"{v.major}.{v.minor}.{v.micro}",
+        "" if v >= (3, 11) else "use Python 3.11 or newer",
+        USES,
+    )
 
 
 def _torch() -> Check:
     if importlib.util.find_spec("torch") is None:
-        return Check("torch", False, "not installed", "install torch 2.11 to 2.15, then build kernelforge for it", USES)
+        return Check(
+            "torch", False, "not installed", "install torch 2.11 to 2.15, then build kernelforge for it", USES
+        )
     import torch
 
     minor = tuple(int(x) for x in torch.__version__.split("+")[0].split(".")[:2])
     fits = (2, 11) <= minor <= (2, 15)
-    return Check("torch", fits or None, f"{torch.__version__}, {torch.get_num_threads()} threads", "" if fits else "tried with 2.11 to 2.15", USES)
+    return Check(
+        "torch",
+        fits or None,
+        f"{torch.__version__}, {torch.get_num_threads()} threads",
+        "" if fits else "tried with 2.11 to 2.15",
+        USES,
+    )
 
 
 def _extension() -> Check:
     from . import _ext
 
     if _settings.read().disabled:
-        return Check("extension", None, "KERNELFORGE_DISABLE is set: eager runs everywhere", "unset it to serve plans", ())
+        return Check(
+            "extension",
+            None,
+            "KERNELFORGE_DISABLE is set: eager runs everywhere",
+            "unset it to serve plans",
+            (),
+        )
     _ext.load()
     hooks = _ext.hooks()
     found = f"{len(hooks['hooked'])} operators hooked"
     if hooks["refused"]:
-        found += f", {len(hooks['refused'])} refused (" + "; ".join(f"{r['overload']}: {r['why']}" for r in hooks["refused"][:3]) + ")"
+        found += (
+            f", {len(hooks['refused'])} refused ("
+            + "; ".join(f"{r['overload']}: {r['why']}" for r in hooks["refused"][:3])
+            + ")"
+        )
     if hooks["missing"]:
         found += f", {len(hooks['missing'])} not in this torch"
     return Check("extension", True, found, "", USES)
@@ -94,15 +124,25 @@ def _extension() -> Check:
 
 def _core_library() -> Check:
     version = _core.call("version")
-    return Check("core", True, f"libkernelforge {version['version']}, interface {version['abi']}", "", ("optimize",))
+    return Check(
+        "core", True, f"libkernelforge {version['version']}, interface {version['abi']}", "", ("optimize",)
+    )
 
 
 def _worker() -> Check:
     for path in (_core.WORKER, _core.RUNTIME):
         if not path.exists():
-            return Check("worker", False, f"`{path.name}` is not built", "build it: `make build`", ("optimize",))
+            return Check(
+                "worker", False, f"`{path.name}` is not built", "build it: `make build`", ("optimize",)
+            )
     if not os.access(_core.WORKER, os.X_OK):
-        return Check("worker", False, f"`{_core.WORKER}` cannot be executed", "chmod +x it, or leave the noexec mount", ("optimize",))
+        return Check(
+            "worker",
+            False,
+            f"`{_core.WORKER}` cannot be executed",
+            "chmod +x it, or leave the noexec mount",
+            ("optimize",),
+        )
     return Check("worker", True, "kernelforge-worker and libkfruntime.so are there", "", ("optimize",))
 
 
@@ -110,16 +150,42 @@ def _compiler() -> Check:
     compiler = _settings.compiler()
     if compiler is None:
         asked = _settings.read().compiler
-        found = f"KERNELFORGE_COMPILER names `{asked}`, which is not there" if asked else "neither g++ nor clang++ on PATH"
-        return Check("compiler", False, found, "install g++ (Debian: apt-get install g++), or set KERNELFORGE_COMPILER", ("optimize",))
+        found = (
+            f"KERNELFORGE_COMPILER names `{asked}`, which is not there"
+            if asked
+            else "neither g++ nor clang++ on PATH"
+        )
+        return Check(
+            "compiler",
+            False,
+            found,
+            "install g++ (Debian: apt-get install g++), or set KERNELFORGE_COMPILER",
+            ("optimize",),
+        )
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "probe.cc"
         source.write_text('extern "C" int probe(int x) { return x + 1; }\n')
-        command = [compiler, "-std=c++20", "-O3", "-march=native", "-fPIC", "-shared", str(source), "-o", str(source.with_suffix(".so"))]
+        command = [
+            compiler,
+            "-std=c++20",
+            "-O3",
+            "-march=native",
+            "-fPIC",
+            "-shared",
+            str(source),
+            "-o",
+            str(source.with_suffix(".so")),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines()
-        return Check("compiler", False, f"`{compiler}` fails: {lines[0] if lines else done.returncode}", "it must know C++20 and -march=native", ("optimize",))
+        return Check(
+            "compiler",
+            False,
+            f"`{compiler}` fails: {lines[0] if lines else done.returncode}",
+            "it must know C++20 and -march=native",
+            ("optimize",),
+        )
     return Check("compiler", True, _pins.toolchain(compiler) or compiler, "", ("optimize",))
 
 
@@ -127,7 +193,13 @@ def _cpu() -> Check:
     name, isa = _pins.cpu()
     cores = len(os.sched_getaffinity(0))
     good = isa in ("avx2", "avx512")
-    return Check("cpu", good or None, f"{name}, {isa}, {cores} cores", "" if good else "vector kernels need AVX2; expect less", ())
+    return Check(
+        "cpu",
+        good or None,
+        f"{name}, {isa}, {cores} cores",
+        "" if good else "vector kernels need AVX2; expect less",
+        (),
+    )
 
 
 def _store() -> Check:
@@ -137,13 +209,27 @@ def _store() -> Check:
     free = _settings.free_bytes(path.parent)
     little = free is not None and free < _FREE_WANTED
     found = f"{path}, {free / 2**30:.1f} GiB free" if free is not None else str(path)
-    return Check("store", None if little else True, found, "a study needs up to 1 GiB" if little else "", ("optimize",))
+    return Check(
+        "store", None if little else True, found, "a study needs up to 1 GiB" if little else "", ("optimize",)
+    )
 
 
 def _torchvision() -> Check:
     if importlib.util.find_spec("torchvision") is None:
-        return Check("torchvision", None, "not installed", "only built-in models and `kernelforge demo` need it: pip install torchvision", ())
-    return Check("torchvision", True, f"{importlib.metadata.version('torchvision')}: built-in models and the demo work", "", ())
+        return Check(
+            "torchvision",
+            None,
+            "not installed",
+            "only built-in models and `kernelforge demo` need it: pip install torchvision",
+            (),
+        )
+    return Check(
+        "torchvision",
+        True,
+        f"{importlib.metadata.version('torchvision')}: built-in models and the demo work",
+        "",
+        (),
+    )
 
 
 def _gpu() -> Check:
@@ -154,7 +240,13 @@ def _gpu() -> Check:
     if not torch.cuda.is_available():
         return Check("gpu", None, "none that torch can use; the host target (CPU) works without", "", ())
     names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
-    return Check("gpu", None, f"{names}; this version serves the host target only", "profile and optimize CPU models here", ())
+    return Check(
+        "gpu",
+        None,
+        f"{names}; this version serves the host target only",
+        "profile and optimize CPU models here",
+        (),
+    )
 
 
 _CHECKS = (_python, _torch, _extension, _core_library, _worker, _compiler, _cpu, _store, _torchvision, _gpu)

@@ -51,9 +51,15 @@ def _import() -> ModuleType:
     try:
         import torch
     except ImportError as e:
-        raise EnvironmentFault(f"load the extension: torch cannot be imported ({e})", hint="install torch 2.11 or newer, then kernelforge-torch again") from e
+        raise EnvironmentFault(
+            f"load the extension: torch cannot be imported ({e})",
+            hint="install torch 2.11 or newer, then kernelforge-torch again",
+        ) from e
     if not any(Path(__file__).parent.glob("_C.*so")):
-        raise EnvironmentFault("load the extension `kernelforge._C`: it is not built", hint="run `make build` in a checkout, or install with pip again")
+        raise EnvironmentFault(
+            "load the extension `kernelforge._C`: it is not built",
+            hint="run `make build` in a checkout, or install with pip again",
+        )
     try:
         module = importlib.import_module("kernelforge._C")
     except ImportError as e:

@@ -19,13 +19,20 @@ def page(d: dict[str, Any]) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>{_e(d['name'])}: kernelforge report</title></head><body style=\"margin:0\">{body(d)}</body></html>\n"
+        f'<title>{_e(d["name"])}: kernelforge report</title></head><body style="margin:0">{body(d)}</body></html>\n'
     )
 
 
 def body(d: dict[str, Any]) -> str:
     """Return the page's content with its style, for notebooks."""
-    parts = [_head(d), _cards(d), _shares(d["rows"]), _operators(d["rows"]), _trees(d.get("tree") or []), _where(d)]
+    parts = [
+        _head(d),
+        _cards(d),
+        _shares(d["rows"]),
+        _operators(d["rows"]),
+        _trees(d.get("tree") or []),
+        _where(d),
+    ]
     return f'<style>{_style()}</style><main class="kf">{"".join(parts)}</main>'
 
 
@@ -49,8 +56,18 @@ def _cards(d: dict[str, Any]) -> str:
     model, rows = d["model"], d["rows"]
     cards = []
     if model.get("ratio") is not None:
-        cards.append((f"{model['ratio']:.2f}x", f"whole model, 95 % interval {model['low']:.2f} to {model['high']:.2f}, {model['samples']} pairs"))
-        cards.append((f"{model['eager_ms']:.1f} → {model['kernelforge_ms']:.1f} ms", "one forward, eager → kernelforge"))
+        cards.append(
+            (
+                f"{model['ratio']:.2f}x",
+                f"whole model, 95 % interval {model['low']:.2f} to {model['high']:.2f}, {model['samples']} pairs",
+            )
+        )
+        cards.append(
+            (
+                f"{model['eager_ms']:.1f} → {model['kernelforge_ms']:.1f} ms",
+                "one forward, eager → kernelforge",
+            )
+        )
     else:
         cards.append(("not measured", f"whole model: {model.get('why', 'no plan was served')}"))
     won = sum(r["served"] for r in rows)
@@ -64,7 +81,11 @@ def _cards(d: dict[str, Any]) -> str:
     outputs = d.get("outputs") or {}
     if outputs:
         cards.append(("equal" if outputs["status"] == "ok" else "differ", f"outputs: {outputs['detail']}"))
-    return '<div class="cards">' + "".join(f'<div><b>{_e(big)}</b><span class="soft">{_e(small)}</span></div>' for big, small in cards) + "</div>"
+    return (
+        '<div class="cards">'
+        + "".join(f'<div><b>{_e(big)}</b><span class="soft">{_e(small)}</span></div>' for big, small in cards)
+        + "</div>"
+    )
 
 
 def _shares(rows: list[dict[str, Any]]) -> str:
@@ -73,7 +94,9 @@ def _shares(rows: list[dict[str, Any]]) -> str:
         width = 1000 * r["share"]
         kind = "served" if r["served"] else "eager"
         name = f"{r['op']}: {100 * r['share']:.1f} % of the operators' time, {'served' if r['served'] else 'eager'}"
-        bars.append(f'<rect class="{kind} gap" x="{x:.2f}" y="0" width="{width:.2f}" height="30"><title>{_e(name)}</title></rect>')
+        bars.append(
+            f'<rect class="{kind} gap" x="{x:.2f}" y="0" width="{width:.2f}" height="30"><title>{_e(name)}</title></rect>'
+        )
         x += width
     drawing = f'<svg viewBox="0 0 1000 30" preserveAspectRatio="none" role="img" aria-label="share of each operator">{"".join(bars)}</svg>'
     return f'<h2>Where eager spends its time</h2>{drawing}<p class="soft">Green operators are served by kernelforge, grey ones run as eager.</p>'
@@ -120,15 +143,29 @@ def _trees(trees: list[dict[str, Any]]) -> str:
         verdicts = ", ".join(f"{n} {s}" for s, n in sorted(t["verdicts"].items(), key=lambda i: -i[1]))
         best = f"best cost {t['best']:.3f} of eager" if t.get("best") else "no candidate was faster"
         steps = "".join(
-            f"<li>node {_e(s['node'])}, {_e(s['family'])}: {_e(s['change'] or 'start')}{f' (cost {s["cost"]:.3f})' if s.get('cost') else f' ({_e(s["status"])})'}</li>"
+            f"<li>node {_e(s['node'])}, {_e(s['family'])}: {_e(s['change'] or 'start')} ({_end(s)})</li>"
             for s in t["path"]
         )
         path = f"<p>From the root to the best node:</p><ol>{steps}</ol>" if steps else ""
-        parts.append(f"<details><summary><code>{_e(t['op'])}</code> <span class=\"soft\">{t['nodes']} nodes: {_e(verdicts)}; {best}</span></summary>{path}</details>")
+        parts.append(
+            f'<details><summary><code>{_e(t["op"])}</code> <span class="soft">{t["nodes"]} nodes: {_e(verdicts)}; {best}</span></summary>{path}</details>'
+        )
     return f"<h2>Search</h2>{''.join(parts)}"
 
 
+def _end(step: dict[str, Any]) -> str:
+    return f"cost {step['cost']:.3f}" if step.get("cost") else _e(step["status"])
+
+
 def _where(d: dict[str, Any]) -> str:
-    rows = "".join(f"<tr><th>{k}</th><td><code>{_e(d[k])}</code></td></tr>" for k in ("study", "store", "pack") if d.get(k))
-    review = f"<p>Winners are proposed, not served: <code>kernelforge approve {_e(d['study'])}</code> serves them.</p>" if d.get("review") else ""
+    rows = "".join(
+        f"<tr><th>{k}</th><td><code>{_e(d[k])}</code></td></tr>"
+        for k in ("study", "store", "pack")
+        if d.get(k)
+    )
+    review = (
+        f"<p>Winners are proposed, not served: <code>kernelforge approve {_e(d['study'])}</code> serves them.</p>"
+        if d.get("review")
+        else ""
+    )
     return f"<h2>Where things lie</h2>{review}<table>{rows}</table>"

@@ -21,9 +21,16 @@ def as_call(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         >>> as_call({"x": 1})
         ((), {'x': 1})
     """
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
     if isinstance(inputs, dict):
         args, kwargs = (), dict(inputs)
-    elif isinstance(inputs, tuple) and len(inputs) == 2 and isinstance(inputs[0], tuple) and isinstance(inputs[1], dict):
+    elif (
+        isinstance(inputs, tuple)
+        and len(inputs) == 2
+        and isinstance(inputs[0], tuple)
+        and isinstance(inputs[1], dict)
+    ):
         args, kwargs = inputs[0], dict(inputs[1])
     elif isinstance(inputs, (tuple, list)):
         args, kwargs = tuple(inputs), {}
@@ -52,7 +59,9 @@ def tensors_of(value: Any) -> Iterator[Any]:
     elif isinstance(value, (tuple, list, set, frozenset)):
         yield from itertools.chain.from_iterable(map(tensors_of, value))
     elif hasattr(value, "__dataclass_fields__"):
-        yield from itertools.chain.from_iterable(tensors_of(getattr(value, f)) for f in value.__dataclass_fields__)
+        yield from itertools.chain.from_iterable(
+            tensors_of(getattr(value, f)) for f in value.__dataclass_fields__
+        )
 
 
 def device_of(model: Any, inputs: Any) -> str:
@@ -72,10 +81,16 @@ def device_of(model: Any, inputs: Any) -> str:
                 places.setdefault(str(t.device), f"the model's {kind}")
     if len(places) > 1:
         found = ", ".join(f"{what} on {where}" for where, what in places.items())
-        raise ModelFault(f"run `{name_of(model)}`: model and inputs are on several devices ({found})", hint="move them to one: model.to(device), input.to(device)")
+        raise ModelFault(
+            f"run `{name_of(model)}`: model and inputs are on several devices ({found})",
+            hint="move them to one: model.to(device), input.to(device)",
+        )
     device = next(iter(places), "cpu")
     if device != "cpu":
-        raise EnvironmentFault(f"run `{name_of(model)}` on {device}: this version serves the host target only (expected cpu)", hint="move model and inputs to the CPU")
+        raise EnvironmentFault(
+            f"run `{name_of(model)}` on {device}: this version serves the host target only (expected cpu)",
+            hint="move model and inputs to the CPU",
+        )
     return device
 
 

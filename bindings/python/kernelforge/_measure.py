@@ -73,10 +73,24 @@ def from_pairs(eager_ms: Sequence[float], kernelforge_ms: Sequence[float]) -> Mo
     if len(eager_ms) != len(kernelforge_ms):
         raise ValueError(f"pair {len(eager_ms)} eager samples with {len(kernelforge_ms)} of kernelforge")
     ratio = median_interval([e / k for e, k in zip(eager_ms, kernelforge_ms, strict=True)])
-    return ModelTime(statistics.median(eager_ms), statistics.median(kernelforge_ms), ratio.median, ratio.low, ratio.high, ratio.samples)
+    return ModelTime(
+        statistics.median(eager_ms),
+        statistics.median(kernelforge_ms),
+        ratio.median,
+        ratio.low,
+        ratio.high,
+        ratio.samples,
+    )
 
 
-def time_model(forward: Callable[[], Any], switch: Callable[[bool], None], *, blocks: int, seed: int, max_seconds: float = math.inf) -> ModelTime:
+def time_model(
+    forward: Callable[[], Any],
+    switch: Callable[[bool], None],
+    *,
+    blocks: int,
+    seed: int,
+    max_seconds: float = math.inf,
+) -> ModelTime:
     """Time `forward` with plans off and on, paired block by block, in random order within a block.
 
     Args:

@@ -70,14 +70,20 @@ def make(wanted: Wanted) -> Made:
         model, inputs = _from_factory(wanted)
         return Made(model, inputs, wanted.name, "")
     if wanted.spec.endswith(".py") or "/" in wanted.spec:
-        raise UsageFault(f"find the model `{wanted.spec}`: no factory is named", hint=f"write `{wanted.spec}:factory`; it must {_FACTORY_HINT}")
+        raise UsageFault(
+            f"find the model `{wanted.spec}`: no factory is named",
+            hint=f"write `{wanted.spec}:factory`; it must {_FACTORY_HINT}",
+        )
     return _built_in(wanted)
 
 
 def check_device(device: str) -> None:
     """Refuse devices that this version has no target for."""
     if device.split(":")[0] != "cpu":
-        raise EnvironmentFault(f"use the device `{device}`: this version serves the host target only (expected `cpu`)", hint="run with `--device cpu`")
+        raise EnvironmentFault(
+            f"use the device `{device}`: this version serves the host target only (expected `cpu`)",
+            hint="run with `--device cpu`",
+        )
 
 
 def _from_factory(wanted: Wanted) -> tuple[Any, Any]:
@@ -87,11 +93,19 @@ def _from_factory(wanted: Wanted) -> tuple[Any, Any]:
     for part in name.split("."):
         factory = getattr(factory, part, None)
     if not callable(factory):
-        found = ", ".join(sorted(n for n, v in vars(module).items() if inspect.isfunction(v))) or "no function"
-        raise UsageFault(f"find `{name}` in `{where}`: it is not there (found {found})", hint=f"the factory must {_FACTORY_HINT}")
+        found = (
+            ", ".join(sorted(n for n, v in vars(module).items() if inspect.isfunction(v))) or "no function"
+        )
+        raise UsageFault(
+            f"find `{name}` in `{where}`: it is not there (found {found})",
+            hint=f"the factory must {_FACTORY_HINT}",
+        )
     made = factory(**_arguments(factory, wanted))
     if not (isinstance(made, tuple) and len(made) == 2 and callable(made[0])):
-        raise UsageFault(f"call `{wanted.spec}`: it returned {_describe(made)} (expected a model and its inputs)", hint=_FACTORY_HINT)
+        raise UsageFault(
+            f"call `{wanted.spec}`: it returned {_describe(made)} (expected a model and its inputs)",
+            hint=_FACTORY_HINT,
+        )
     return made
 
 
@@ -113,15 +127,15 @@ def _arguments(factory: Callable[..., Any], wanted: Wanted) -> dict[str, Any]:
         given["dtype"] = getattr(torch, wanted.dtype)
     if wanted.channels_last:
         given["channels_last"] = True
-    try:
-        parameters = inspect.signature(factory).parameters
-    except (TypeError, ValueError):
-        parameters = None  # type: ignore[assignment]
-    open_ended = parameters is None or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    parameters = inspect.signature(factory).parameters
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for name in given:
         if not open_ended and name not in parameters:
             option = "--" + name.replace("_", "-")
-            raise UsageFault(f"pass {option} to `{wanted.spec}`: it has no parameter `{name}`", hint=f"add `{name}` to the factory or leave {option} out")
+            raise UsageFault(
+                f"pass {option} to `{wanted.spec}`: it has no parameter `{name}`",
+                hint=f"add `{name}` to the factory or leave {option} out",
+            )
     return given
 
 
@@ -129,7 +143,10 @@ def _module(where: str) -> Any:
     if where.endswith(".py"):
         path = Path(where).expanduser().absolute()
         if not path.is_file():
-            raise UsageFault(f"read the model file `{where}`: it does not exist", hint="give the path of a Python file, as in `models/mine.py:factory`")
+            raise UsageFault(
+                f"read the model file `{where}`: it does not exist",
+                hint="give the path of a Python file, as in `models/mine.py:factory`",
+            )
         spec = importlib.util.spec_from_file_location(path.stem, path)
         if spec is None or spec.loader is None:
             raise UsageFault(f"read the model file `{where}`: Python cannot import it")
@@ -143,7 +160,10 @@ def _module(where: str) -> Any:
         return importlib.import_module(where)
     except ModuleNotFoundError as e:
         if e.name is not None and (where == e.name or where.startswith(e.name + ".")):
-            raise UsageFault(f"import the module `{where}`: no module named `{e.name}`", hint="is it installed here, or is this the wrong folder?") from e
+            raise UsageFault(
+                f"import the module `{where}`: no module named `{e.name}`",
+                hint="is it installed here, or is this the wrong folder?",
+            ) from e
         raise
 
 
@@ -151,7 +171,7 @@ def _built_in(wanted: Wanted) -> Made:
     import torch
 
     try:
-        from torchvision import models
+        from torchvision import models  # type: ignore[import-untyped]
     except ImportError as e:
         raise EnvironmentFault(
             f"make the built-in model `{wanted.spec}`: torchvision cannot be imported ({e})",
@@ -160,7 +180,8 @@ def _built_in(wanted: Wanted) -> Made:
     if wanted.spec not in models.list_models():
         near = [n for n in models.list_models() if n.startswith(wanted.spec[:4])][:6]
         raise UsageFault(
-            f"make the model `{wanted.spec}`: torchvision has no model of this name" + (f" (near: {', '.join(near)})" if near else ""),
+            f"make the model `{wanted.spec}`: torchvision has no model of this name"
+            + (f" (near: {', '.join(near)})" if near else ""),
             hint="name a torchvision model, `file.py:factory` or `package.module:callable`",
         )
     torch.manual_seed(wanted.seed)
@@ -174,4 +195,9 @@ def _built_in(wanted: Wanted) -> Made:
     if wanted.channels_last:
         model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
     layout = "NHWC" if wanted.channels_last else "NCHW"
-    return Made(model, (x,), wanted.name, f"torchvision {wanted.spec}, {layout}, batch {x.shape[0]}, {wanted.dtype}, random weights")
+    return Made(
+        model,
+        (x,),
+        wanted.name,
+        f"torchvision {wanted.spec}, {layout}, batch {x.shape[0]}, {wanted.dtype}, random weights",
+    )

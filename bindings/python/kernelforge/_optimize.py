@@ -14,12 +14,11 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 from . import _core, _ext, _measure, _outputs, _pack, _pins, _search, _settings, _studies
 from ._inputs import device_of, forward_of, name_of
-from ._profile import Profile, profile
+from ._profile import profile
 from ._progress import Progress
 from ._report import SCHEMA, Report, rows_of
 from .errors import EnvironmentFault, UsageFault
@@ -27,7 +26,9 @@ from .errors import EnvironmentFault, UsageFault
 log = logging.getLogger("kernelforge")
 Model = TypeVar("Model", bound=Callable[..., Any])
 
-CANDIDATES = 24  # an operator; the templates' good starts come first, so most of the gain is in the first dozen
+CANDIDATES = (
+    24  # an operator; the templates' good starts come first, so most of the gain is in the first dozen
+)
 _BLOCKS = 30  # pairs for the whole model
 _MODEL_SECONDS = 30.0  # at most, for these pairs
 
@@ -90,11 +91,30 @@ def optimize(
     if _settings.read().disabled:
         log.warning("KERNELFORGE_DISABLE is set: nothing is searched, eager runs")
         return model
-    report = _Job(model, inputs, study, store, ops, min_share, candidates, max_seconds, seed, review, exact, out, fresh, progress, name, note).run()
+    report = _Job(
+        model,
+        inputs,
+        study,
+        store,
+        ops,
+        min_share,
+        candidates,
+        max_seconds,
+        seed,
+        review,
+        exact,
+        out,
+        fresh,
+        progress,
+        name,
+        note,
+    ).run()
     try:
         _reports[model] = report
     except TypeError:
-        log.debug("`%s` cannot be referred to weakly: report() without a model gives its report", name_of(model))
+        log.debug(
+            "`%s` cannot be referred to weakly: report() without a model gives its report", name_of(model)
+        )
     _last = report
     return model
 
@@ -116,7 +136,10 @@ def report(subject: Any = None, *, store: str | os.PathLike[str] | None = None) 
         found = None
     if found is None:
         what = "no model was optimized" if subject is None else f"`{name_of(subject)}` was not optimized"
-        raise UsageFault(f"report: {what} in this process", hint="call kernelforge.optimize first, or name a study: kernelforge.report('googlenet-...')")
+        raise UsageFault(
+            f"report: {what} in this process",
+            hint="call kernelforge.optimize first, or name a study: kernelforge.report('googlenet-...')",
+        )
     return found
 
 
@@ -129,7 +152,9 @@ class _Job:
         if not 0 <= min_share <= 1:
             raise UsageFault(f"optimize with min_share={min_share}: it is a share (expected 0 to 1)")
         if candidates < 1 or (max_seconds is not None and not max_seconds > 0):
-            raise UsageFault(f"optimize with candidates={candidates}, max_seconds={max_seconds}: nothing could be tried (expected 1 or more, above 0)")
+            raise UsageFault(
+                f"optimize with candidates={candidates}, max_seconds={max_seconds}: nothing could be tried (expected 1 or more, above 0)"
+            )
         self.started = time.monotonic()
         self.model, self.inputs = model, inputs
         self.forward = forward_of(model, inputs)
@@ -137,7 +162,12 @@ class _Job:
         self.name, self.note = name or name_of(model), note
         self.store = _settings.store_path(store)
         self.ops = ops if isinstance(ops, str) else sorted(ops)
-        self.min_share, self.candidates, self.max_seconds, self.seed = min_share, candidates, max_seconds, seed
+        self.min_share, self.candidates, self.max_seconds, self.seed = (
+            min_share,
+            candidates,
+            max_seconds,
+            seed,
+        )
         self.review, self.exact, self.fresh, self.progress = review, exact, fresh, progress
         self.wanted_study, self.out = study, out
         self.seconds: dict[str, float | None] = {}
@@ -154,11 +184,13 @@ class _Job:
         self.seconds["profile"] = time.monotonic() - self.started
         self.reasons = self._choose()
         self.study = self.wanted_study or self._identity()
-        self.folder = _pack.folder_of(self.out) if self.out is not None else _settings.read().pack_folder / self.study
+        self.folder = (
+            _pack.folder_of(self.out) if self.out is not None else _settings.read().pack_folder / self.study
+        )
         if self.fresh and _studies.find(self.study, self.store):
             _core.call("store.clear", store=str(self.store), study=self.study)
         finished = self._finished()
-        return self._again(finished) if finished else self._search()
+        return self._again(finished) if finished else self._search_now()
 
     # ---- what is searched ----
 
@@ -170,7 +202,9 @@ class _Job:
             facts = table.get(card["overload"])
             if facts is None or not facts["template"]:
                 reasons[card["id"]] = "no template serves it (the vendor's library or eager runs)"
-            elif self.ops != "auto" and not any(_matches(card["overload"], p) for p in ([self.ops] if isinstance(self.ops, str) else self.ops)):
+            elif self.ops != "auto" and not any(
+                _matches(card["overload"], p) for p in ([self.ops] if isinstance(self.ops, str) else self.ops)
+            ):
                 reasons[card["id"]] = "not asked for"
             elif card["share"] < self.min_share:
                 reasons[card["id"]] = f"below {100 * self.min_share:g} % of the forward"
@@ -179,7 +213,10 @@ class _Job:
 
     def _identity(self) -> str:
         """Name a study by what was asked: model, every call it makes, machine. Shares move from run to run, so they do not count."""
-        calls = sorted((c["id"], sorted(json.dumps(v["call"], sort_keys=True) for v in c["variants"])) for c in self.profile.cards)
+        calls = sorted(
+            (c["id"], sorted(json.dumps(v["call"], sort_keys=True) for v in c["variants"]))
+            for c in self.profile.cards
+        )
         asked = [self.name, calls, self.pins, self.ops, self.min_share, self.seed]
         return f"{self.name}-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:8]}"
 
@@ -193,7 +230,11 @@ class _Job:
         if not result:
             return None
         had = result["budget"]
-        enough_time = had["max_seconds"] is None or (self.max_seconds is not None and self.max_seconds <= had["max_seconds"]) or not had["out_of_time"]
+        enough_time = (
+            had["max_seconds"] is None
+            or (self.max_seconds is not None and self.max_seconds <= had["max_seconds"])
+            or not had["out_of_time"]
+        )
         same = had["exact"] == self.exact and had["review"] == self.review and result["pins"] == self.pins
         return result if same and self.candidates <= had["candidates"] and enough_time else None
 
@@ -209,14 +250,23 @@ class _Job:
 
     # ---- a search ----
 
-    def _search(self) -> Report:
+    def _search_now(self) -> Report:
         outcome = _search.Outcome({})
         known = self._resumed_cards()
         if self.cards:
             from .referee import Referee
 
             bar = Progress(self.progress, {c["id"]: c["overload"].removeprefix("aten::") for c in self.cards})
-            _core.call("study.start", store=str(self.store), study=self.study, target="host", model=self.name, cards=known, pins=self.pins, settings=self._settings())
+            _core.call(
+                "study.start",
+                store=str(self.store),
+                study=self.study,
+                target="host",
+                model=self.name,
+                cards=known,
+                pins=self.pins,
+                settings=self._settings(),
+            )
             searching = time.monotonic()
             with Referee(self.profile, self.forward, seed=self.seed) as referee:
                 outcome = _search.drive(str(self.store), self.study, referee.execute, bar)
@@ -250,16 +300,29 @@ class _Job:
     def _result(self, outcome: _search.Outcome) -> Report:
         """Write the pack, serve it, measure the whole model, store the report."""
         runs = _studies.load(self.study, self.store)["runs"] if self.cards else []
-        written = _core.call("pack.write", store=str(self.store), study=self.study, path=str(self.folder)) if self.cards else {"plans": 0}
+        written = (
+            _core.call("pack.write", store=str(self.store), study=self.study, path=str(self.folder))
+            if self.cards
+            else {"plans": 0}
+        )
         plans: list[dict[str, Any]] = []
         if written["plans"]:
             plans = [p for p in _pack.read(self.folder)["plans"] if p["exact"] or not self.exact]
         serving = bool(plans) and not self.review
         if serving:
             _pack.apply(self.folder, exact=self.exact)
-        model, outputs = self._whole_model(outcome, [p["id"] for p in plans]) if serving else ({"ratio": None, "why": self._why_not(plans)}, {})
+        model, outputs = (
+            self._whole_model(outcome, [p["id"] for p in plans])
+            if serving
+            else ({"ratio": None, "why": self._why_not(plans)}, {})
+        )
         overloads = {c["id"]: c["overload"] for c in self.profile.cards}
-        rows = rows_of(self.profile.cards, plans, [{"card": r["card"], "verdicts": _studies.verdicts(r)} for r in runs], self._reasons(runs))
+        rows = rows_of(
+            self.profile.cards,
+            plans,
+            [{"card": r["card"], "verdicts": _studies.verdicts(r)} for r in runs],
+            self._reasons(runs),
+        )
         self.seconds["total"] = time.monotonic() - self.started
         data = {
             "schema": SCHEMA,
@@ -285,13 +348,21 @@ class _Job:
             _core.call("store.result", store=str(self.store), study=self.study, result=data)
         return Report(data)
 
-    def _whole_model(self, outcome: _search.Outcome, served: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _whole_model(
+        self, outcome: _search.Outcome, served: list[str]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the paired time of the forward with and without plans, and how its outputs compare with eager's."""
         outputs = _outputs.compare(self.forward, self.extension)
         seen = outcome.model
         if seen is not None and sorted(seen["plans"]) == sorted(served) and len(seen["on_ms"]) >= _BLOCKS:
             return _measure.from_pairs(seen["off_ms"], seen["on_ms"]).to_dict(), outputs
-        timed = _measure.time_model(self.forward, self.extension.set_enabled, blocks=_BLOCKS, seed=self.seed, max_seconds=_MODEL_SECONDS)
+        timed = _measure.time_model(
+            self.forward,
+            self.extension.set_enabled,
+            blocks=_BLOCKS,
+            seed=self.seed,
+            max_seconds=_MODEL_SECONDS,
+        )
         return timed.to_dict(), outputs
 
     def _why_not(self, plans: list[dict[str, Any]]) -> str:
@@ -304,12 +375,19 @@ class _Job:
         reasons = dict(self.reasons)
         for run in runs:
             best = run.get("best")
-            reasons.setdefault(run["card"], f"best candidate {1 / best:.2f}x in search, no gain confirmed" if best and best < 1 else "no candidate was faster")
+            reasons.setdefault(
+                run["card"],
+                f"best candidate {1 / best:.2f}x in search, no gain confirmed"
+                if best and best < 1
+                else "no candidate was faster",
+            )
         return reasons
 
 
 def _matches(overload: str, pattern: str) -> bool:
-    return fnmatch.fnmatchcase(overload, pattern) or fnmatch.fnmatchcase(overload.removeprefix("aten::"), pattern)
+    return fnmatch.fnmatchcase(overload, pattern) or fnmatch.fnmatchcase(
+        overload.removeprefix("aten::"), pattern
+    )
 
 
 def _compiler() -> str:
@@ -317,10 +395,11 @@ def _compiler() -> str:
     if found is None:
         asked = _settings.read().compiler
         raise EnvironmentFault(
-            f"search kernels: the compiler `{asked}` of KERNELFORGE_COMPILER is not there" if asked else "search kernels: no C++ compiler found (looked for g++, clang++)",
+            f"search kernels: the compiler `{asked}` of KERNELFORGE_COMPILER is not there"
+            if asked
+            else "search kernels: no C++ compiler found (looked for g++, clang++)",
             hint="install g++ (Debian: apt-get install g++) or set KERNELFORGE_COMPILER; packs that exist are served without one",
         )
     return found
 
 
-__all__ = ["CANDIDATES", "Path", "Profile", "optimize", "report"]

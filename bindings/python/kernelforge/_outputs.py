@@ -37,19 +37,40 @@ def compare_tensors(eager: list[Any], ours: list[Any]) -> dict[str, Any]:
     """Compare lists of tensors; see `compare`."""
     import torch
 
-    if len(eager) != len(ours) or any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(eager, ours, strict=False)):
-        return {"status": "wrong_shape", "detail": "outputs have other shapes or types than eager's", "exact": False, "worst": None}
+    if len(eager) != len(ours) or any(
+        a.shape != b.shape or a.dtype != b.dtype for a, b in zip(eager, ours, strict=False)
+    ):
+        return {
+            "status": "wrong_shape",
+            "detail": "outputs have other shapes or types than eager's",
+            "exact": False,
+            "worst": None,
+        }
     if not eager:
         return {"status": "ok", "detail": "the model returns no tensor", "exact": True, "worst": 0.0}
     worst, exact, status = 0.0, True, "ok"
     for a, b in zip(eager, ours, strict=True):
-        if torch.equal(a, b) or (a.is_floating_point() and torch.equal(a.isnan(), b.isnan()) and torch.equal(a.nan_to_num(), b.nan_to_num())):
+        if torch.equal(a, b) or (
+            a.is_floating_point()
+            and torch.equal(a.isnan(), b.isnan())
+            and torch.equal(a.nan_to_num(), b.nan_to_num())
+        ):
             continue
         exact = False
         if not a.is_floating_point():
-            return {"status": "wrong_value", "detail": f"an output of type {_dtype(a)} differs from eager's", "exact": False, "worst": None}
+            return {
+                "status": "wrong_value",
+                "detail": f"an output of type {_dtype(a)} differs from eager's",
+                "exact": False,
+                "worst": None,
+            }
         if not torch.equal(a.isfinite(), b.isfinite()):
-            return {"status": "wrong_value", "detail": "infinities or NaN stand where eager has none, or the reverse", "exact": False, "worst": None}
+            return {
+                "status": "wrong_value",
+                "detail": "infinities or NaN stand where eager has none, or the reverse",
+                "exact": False,
+                "worst": None,
+            }
         x, y = a.double().nan_to_num(), b.double().nan_to_num()
         relative = float((x - y).abs().max() / x.abs().max().clamp_min(torch.finfo(a.dtype).tiny))
         worst = max(worst, relative)
@@ -57,7 +78,12 @@ def compare_tensors(eager: list[Any], ours: list[Any]) -> dict[str, Any]:
             status = "wrong_value"
     if exact:
         return {"status": "ok", "detail": "bitwise equal to eager", "exact": True, "worst": 0.0}
-    return {"status": status, "detail": f"largest difference from eager {worst:.1e} of the output's largest value", "exact": False, "worst": worst}
+    return {
+        "status": status,
+        "detail": f"largest difference from eager {worst:.1e} of the output's largest value",
+        "exact": False,
+        "worst": worst,
+    }
 
 
 def _dtype(t: Any) -> str:

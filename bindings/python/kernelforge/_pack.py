@@ -31,7 +31,9 @@ class _Published:
 
 
 _lock = threading.RLock()
-_packs: dict[Path, _Published] = {}  # in the order of applying; a later pack wins where two guards are the same
+_packs: dict[
+    Path, _Published
+] = {}  # in the order of applying; a later pack wins where two guards are the same
 _off_depth = 0
 
 
@@ -57,13 +59,21 @@ def read(pack: str | os.PathLike[str]) -> dict[str, Any]:
         schema, plans = document["schema"], document["plans"]
         pins = document["pins"]
     except FileNotFoundError as e:
-        raise PackFault(f"load pack `{folder}`: there is no `pack.json` in it", hint="a pack is a folder that `kernelforge optimize --out` wrote") from e
+        raise PackFault(
+            f"load pack `{folder}`: there is no `pack.json` in it",
+            hint="a pack is a folder that `kernelforge optimize --out` wrote",
+        ) from e
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise PackFault(f"load pack `{folder}`: `pack.json` is damaged ({e})", hint=_REPLACE) from e
     if schema != SCHEMA:
-        raise PackFault(f"load pack `{folder}`: it has schema {schema} (expected {SCHEMA})", hint="install the kernelforge that wrote it, or a newer one")
+        raise PackFault(
+            f"load pack `{folder}`: it has schema {schema} (expected {SCHEMA})",
+            hint="install the kernelforge that wrote it, or a newer one",
+        )
     if not isinstance(plans, list) or not isinstance(pins, dict):
-        raise PackFault(f"load pack `{folder}`: `pack.json` is damaged (plans or pins have the wrong type)", hint=_REPLACE)
+        raise PackFault(
+            f"load pack `{folder}`: `pack.json` is damaged (plans or pins have the wrong type)", hint=_REPLACE
+        )
     return document  # type: ignore[no-any-return]
 
 
@@ -90,7 +100,12 @@ def check_pins(folder: Path, document: dict[str, Any], here: dict[str, Any]) -> 
 # ---- publishing -------------------------------------------------------------------------------------------------
 
 
-def apply(pack: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, exact: bool = False, strict: bool = True) -> list[str]:
+def apply(
+    pack: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    exact: bool = False,
+    strict: bool = True,
+) -> list[str]:
     """Serve the approved plans of one or several packs in this process, beside those that are already served.
 
     Args:
@@ -166,7 +181,10 @@ def restore(pack: str | os.PathLike[str] | None = None) -> None:
     extension = _ext.loaded()
     with _lock:
         if pack is not None and folder_of(pack) not in _packs:
-            raise UsageFault(f"restore `{folder_of(pack)}`: it is not applied in this process", hint="kernelforge.applied() lists what is")
+            raise UsageFault(
+                f"restore `{folder_of(pack)}`: it is not applied in this process",
+                hint="kernelforge.applied() lists what is",
+            )
         left = {} if pack is None else {p: v for p, v in _packs.items() if p != folder_of(pack)}
         if extension is not None:
             _publish(extension, left)
@@ -224,11 +242,16 @@ def approve(pack: str | os.PathLike[str], plans: Sequence[str] | None = None) ->
     wanted = [i for i, p in known.items() if p["state"] == "proposed"] if plans is None else list(plans)
     for i in wanted:
         if i not in known:
-            raise UsageFault(f"approve plan `{i}` of `{folder_of(pack)}`: it has no such plan (found {', '.join(known) or 'none'})")
+            raise UsageFault(
+                f"approve plan `{i}` of `{folder_of(pack)}`: it has no such plan (found {', '.join(known) or 'none'})"
+            )
         known[i]["state"] = "approved"
     if wanted:
         try:
             write_whole(folder_of(pack) / "pack.json", json.dumps(document, indent=1) + "\n")
         except OSError as e:
-            raise PackFault(f"write pack `{folder_of(pack)}`: {e.strerror or e}", hint="is the folder writable, is the disk full?") from e
+            raise PackFault(
+                f"write pack `{folder_of(pack)}`: {e.strerror or e}",
+                hint="is the folder writable, is the disk full?",
+            ) from e
     return wanted

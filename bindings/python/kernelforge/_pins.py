@@ -17,7 +17,11 @@ from . import _settings
 
 _CPUINFO = Path("/proc/cpuinfo")
 # Best first; each needs all of its flags. The names are those of propose.Facts.
-_INSTRUCTION_SETS = (("avx512", ("avx512f", "avx512bw", "avx512dq", "avx512vl")), ("avx2", ("avx2", "fma")), ("sse2", ("sse2",)))
+_INSTRUCTION_SETS = (
+    ("avx512", ("avx512f", "avx512bw", "avx512dq", "avx512vl")),
+    ("avx2", ("avx2", "fma")),
+    ("sse2", ("sse2",)),
+)
 
 
 @functools.cache
@@ -45,7 +49,13 @@ def toolchain(compiler: str | None) -> str:
     if compiler is None:
         return ""
     try:
-        done = subprocess.run([compiler, "-dumpfullversion", "-dumpversion"], capture_output=True, text=True, timeout=20, check=True)
+        done = subprocess.run(
+            [compiler, "-dumpfullversion", "-dumpversion"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     return f"{Path(compiler).name} {done.stdout.split()[-1] if done.stdout.split() else '?'}"

@@ -23,10 +23,17 @@ class Progress:
         names: card id to a name for people.
     """
 
-    def __init__(self, mode: str | bool = "auto", names: dict[str, str] | None = None, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, mode: str | bool = "auto", names: dict[str, str] | None = None, stream: TextIO | None = None
+    ) -> None:
         self._stream = stream if stream is not None else sys.stderr
         self._on = self._is_terminal() if mode == "auto" else bool(mode)
-        self._colour = self._on and self._is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self._colour = (
+            self._on
+            and self._is_terminal()
+            and not os.environ.get("NO_COLOR")
+            and os.environ.get("TERM") != "dumb"
+        )
         self._names = names or {}
         self._shown = 0.0
         self._width = 0

@@ -36,7 +36,9 @@ class Report:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the report as `.json`, `.html` or text, by the name's ending, in one step; return the path."""
         target = Path(path)
-        text = {".json": lambda: json.dumps(self._data, indent=1) + "\n", ".html": self.to_html}.get(target.suffix, lambda: str(self) + "\n")()
+        text = {".json": lambda: json.dumps(self._data, indent=1) + "\n", ".html": self.to_html}.get(
+            target.suffix, lambda: str(self) + "\n"
+        )()
         write_whole(target, text)
         return target
 
@@ -67,7 +69,12 @@ def write_whole(path: Path, text: str) -> None:
 # ---- rows -------------------------------------------------------------------------------------------------------
 
 
-def rows_of(cards: Iterable[dict[str, Any]], plans: Iterable[dict[str, Any]], runs: Iterable[dict[str, Any]], reasons: dict[str, str]) -> list[dict[str, Any]]:
+def rows_of(
+    cards: Iterable[dict[str, Any]],
+    plans: Iterable[dict[str, Any]],
+    runs: Iterable[dict[str, Any]],
+    reasons: dict[str, str],
+) -> list[dict[str, Any]]:
     """Return one row a card, the largest share first.
 
     Args:
@@ -111,7 +118,13 @@ def _times(evidence: list[tuple[dict[str, Any], dict[str, Any] | None]]) -> dict
         fastest += calls * (one / e["high"] if e else one)
     if ours <= 0:
         return {"eager_us": eager, "kernelforge_us": eager, "ratio": 1.0, "low": 1.0, "high": 1.0}
-    return {"eager_us": eager, "kernelforge_us": ours, "ratio": eager / ours, "low": eager / slowest, "high": eager / fastest}
+    return {
+        "eager_us": eager,
+        "kernelforge_us": ours,
+        "ratio": eager / ours,
+        "low": eager / slowest,
+        "high": eager / fastest,
+    }
 
 
 # ---- text -------------------------------------------------------------------------------------------------------
@@ -123,7 +136,10 @@ def text_of(d: dict[str, Any]) -> str:
     if d.get("note"):
         lines.append(d["note"])
     env = d["env"]
-    lines += [f"{env['cpu']}, {env['threads']} threads, torch {env['torch']}, {env.get('toolchain') or 'no compiler'}", ""]
+    lines += [
+        f"{env['cpu']}, {env['threads']} threads, torch {env['torch']}, {env.get('toolchain') or 'no compiler'}",
+        "",
+    ]
     lines += table(
         ["operator", "layout", "calls", "share", "eager us", "kernelforge us", "ratio (95 % interval)", ""],
         [_text_row(r) for r in d["rows"]],
@@ -138,15 +154,24 @@ def _text_row(r: dict[str, Any]) -> list[str]:
     head = [r["op"].removeprefix("aten::"), r["layout"], str(r["calls"]), f"{100 * r['share']:.1f} %", eager]
     if not r["served"]:
         return [*head, eager, "1.00", f"eager: {r['why']}" if r["why"] else "eager"]
-    part = "" if r["variants_served"] == r["variants"] else f"{r['variants_served']} of {r['variants']} variants"
-    return [*head, f"{r['kernelforge_us']:,.0f}", f"{r['ratio']:.2f} ({r['low']:.2f} to {r['high']:.2f})", part]
+    part = (
+        "" if r["variants_served"] == r["variants"] else f"{r['variants_served']} of {r['variants']} variants"
+    )
+    return [
+        *head,
+        f"{r['kernelforge_us']:,.0f}",
+        f"{r['ratio']:.2f} ({r['low']:.2f} to {r['high']:.2f})",
+        part,
+    ]
 
 
 def _summary(d: dict[str, Any]) -> list[str]:
     lines = []
     won = [r for r in d["rows"] if r["served"]]
     searched = [r for r in d["rows"] if r["verdicts"]]
-    lines.append(f"kernelforge won {len(won)} operators, eager kept {len(d['rows']) - len(won)}; {len(searched)} were searched")
+    lines.append(
+        f"kernelforge won {len(won)} operators, eager kept {len(d['rows']) - len(won)}; {len(searched)} were searched"
+    )
     model = d["model"]
     if model.get("ratio") is not None:
         lines.append(
@@ -162,7 +187,9 @@ def _summary(d: dict[str, Any]) -> list[str]:
     for r in d["rows"]:
         total.update(r["verdicts"])
     if total:
-        lines.append(f"candidates: {sum(total.values())} judged ({', '.join(f'{n} {s}' for s, n in total.most_common())})")
+        lines.append(
+            f"candidates: {sum(total.values())} judged ({', '.join(f'{n} {s}' for s, n in total.most_common())})"
+        )
     seconds = d.get("seconds") or {}
     if seconds.get("total") is not None:
         parts = ", ".join(f"{k} {span(v)}" for k, v in seconds.items() if k != "total" and v is not None)
@@ -178,6 +205,8 @@ def table(head: list[str], rows: list[list[str]], right: tuple[int, ...] = ()) -
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
 
     def line(row: list[str]) -> str:
-        return "  ".join(c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))).rstrip()
+        return "  ".join(
+            c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
 
     return [line(head), "  ".join("-" * w for w in widths), *map(line, rows)]

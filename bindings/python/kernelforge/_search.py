@@ -28,7 +28,9 @@ class Outcome:
 
     progress: dict[str, Any]
     seconds: dict[str, float] = field(default_factory=dict)  # by kind of task
-    model: dict[str, Any] | None = None  # the last answer of the referee to `confirm_model`, with the ids of its plans
+    model: dict[str, Any] | None = (
+        None  # the last answer of the referee to `confirm_model`, with the ids of its plans
+    )
 
 
 class _Interrupts:
@@ -55,7 +57,9 @@ class _Interrupts:
             signal.signal(signal.SIGINT, self._before)
 
 
-def drive(store: str, study: str, execute: Callable[[dict[str, Any]], dict[str, Any]], progress: Progress) -> Outcome:
+def drive(
+    store: str, study: str, execute: Callable[[dict[str, Any]], dict[str, Any]], progress: Progress
+) -> Outcome:
     """Run a started study to its end.
 
     Args:
@@ -83,7 +87,11 @@ def drive(store: str, study: str, execute: Callable[[dict[str, Any]], dict[str, 
                     _carry_out(study, task, execute, outcome)
                 if answer["state"] == "failed":
                     error = answer.get("error") or {}
-                    raise from_core(error.get("code", "internal"), error.get("text", f"search `{study}`: it failed"), error.get("hint", "") or _resume(study))
+                    raise from_core(
+                        error.get("code", "internal"),
+                        error.get("text", f"search `{study}`: it failed"),
+                        error.get("hint", "") or _resume(study),
+                    )
                 if answer["state"] == "done":
                     break
         if asked:
@@ -100,7 +108,9 @@ def drive(store: str, study: str, execute: Callable[[dict[str, Any]], dict[str, 
         _core.call("study.close", study=study)
 
 
-def _carry_out(study: str, task: dict[str, Any], execute: Callable[[dict[str, Any]], dict[str, Any]], outcome: Outcome) -> None:
+def _carry_out(
+    study: str, task: dict[str, Any], execute: Callable[[dict[str, Any]], dict[str, Any]], outcome: Outcome
+) -> None:
     started = time.monotonic()
     kind = task["kind"]
     try:
@@ -110,11 +120,21 @@ def _carry_out(study: str, task: dict[str, Any], execute: Callable[[dict[str, An
         _core.call("study.answer", study=study, task=task["task"], error={"code": "referee", "text": e.text})
         return
     except MemoryError as e:
-        _core.call("study.answer", study=study, task=task["task"], error={"code": "referee", "text": f"{kind}: no memory ({e})"})
+        _core.call(
+            "study.answer",
+            study=study,
+            task=task["task"],
+            error={"code": "referee", "text": f"{kind}: no memory ({e})"},
+        )
         return
     except Exception as e:
         log.debug("task %s failed", kind, exc_info=True)
-        _core.call("study.answer", study=study, task=task["task"], error={"code": "referee", "text": f"{kind}: {type(e).__name__}: {e}"})
+        _core.call(
+            "study.answer",
+            study=study,
+            task=task["task"],
+            error={"code": "referee", "text": f"{kind}: {type(e).__name__}: {e}"},
+        )
         return
     finally:
         outcome.seconds[kind] = outcome.seconds.get(kind, 0.0) + time.monotonic() - started

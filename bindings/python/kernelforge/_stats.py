@@ -16,17 +16,22 @@ from ._report import table, write_whole
 
 # The extension's reasons in words; a reason that is not here is shown as it is.
 REASONS = {
+    "no_plan": "no plan for this operator",
     "no_match": "no plan was judged for exactly this call (shapes, strides, dtypes, scalars)",
-    "no_plans": "no plan for this operator",
-    "key_set": "a tensor is not plain, dense and of this device",
+    "disabled": "plans are switched off",
+    "key_set": "a tensor is not plain and dense (sparse, quantized, nested, conjugate, a subclass)",
+    "device": "a tensor is on another device",
+    "dtype": "an element type that guards do not know",
     "empty": "an empty tensor",
+    "no_data": "a tensor without memory (meta, fake)",
+    "symbolic": "a size that is not known yet (tracing)",
+    "no_tensor": "no tensor among the arguments",
+    "rule": "a form that is never served (training, dropout)",
     "overlap": "output and input share memory in another way than judged",
+    "too_large": "more arguments than a guard holds",
     "alignment": "a tensor starts at an address that the plan was not judged for",
     "deterministic": "deterministic algorithms are asked for and the plan is not marked so",
-    "disabled": "plans are switched off",
-    "autograd": "reached under autograd, where only leaves are served",
-    "too_large": "more arguments than a guard holds",
-    "nested": "inside another operator that was served or captured",
+    "launch": "the launch was refused before any kernel ran",
 }
 
 
@@ -66,7 +71,9 @@ def dump_at_exit() -> None:
 
 def _dump(owner: int) -> None:
     target = _settings.read().stats_file
-    if target is not None and os.getpid() == owner:  # a forked child must not write over its parent's counters
+    if (
+        target is not None and os.getpid() == owner
+    ):  # a forked child must not write over its parent's counters
         dump_stats(target)
 
 
@@ -87,15 +94,32 @@ class Explanation:
         for s in self.sites:
             key = json.dumps([s["overload"], _shapes(s["call"]), s["plan"], s["reason"]])
             row = groups.setdefault(
-                key, {"overload": s["overload"], "shapes": _shapes(s["call"]), "calls": 0, "plan": s["plan"], "reason": s["reason"], "words": _words(s)}
+                key,
+                {
+                    "overload": s["overload"],
+                    "shapes": _shapes(s["call"]),
+                    "calls": 0,
+                    "plan": s["plan"],
+                    "reason": s["reason"],
+                    "words": _words(s),
+                },
             )
             row["calls"] += 1
         return list(groups.values())
 
     def __str__(self) -> str:
-        rows = [[g["overload"].removeprefix("aten::"), g["shapes"], str(g["calls"]), g["words"]] for g in self._grouped()]
+        rows = [
+            [g["overload"].removeprefix("aten::"), g["shapes"], str(g["calls"]), g["words"]]
+            for g in self._grouped()
+        ]
         served = sum(s["plan"] is not None for s in self.sites)
-        return "\n".join([*table(["operator", "inputs", "calls", "what ran"], rows, right=(2,)), "", f"{served} of {len(self.sites)} hooked calls served"])
+        return "\n".join(
+            [
+                *table(["operator", "inputs", "calls", "what ran"], rows, right=(2,)),
+                "",
+                f"{served} of {len(self.sites)} hooked calls served",
+            ]
+        )
 
     def __repr__(self) -> str:
         return f"<kernelforge explanation: {sum(s['plan'] is not None for s in self.sites)} of {len(self.sites)} hooked calls served>"

@@ -44,12 +44,18 @@ def _named(study: str | None, store: str | os.PathLike[str] | None) -> str:
     known = studies(store)
     path = _settings.store_path(store)
     if not known:
-        raise UsageFault(f"read the store `{path}`: it has no study", hint="`kernelforge demo` or `kernelforge optimize MODEL` makes one")
+        raise UsageFault(
+            f"read the store `{path}`: it has no study",
+            hint="`kernelforge demo` or `kernelforge optimize MODEL` makes one",
+        )
     if study is None:
         return str(known[0]["study"])
     if all(s["study"] != study for s in known):
         names = ", ".join(s["study"] for s in known[:6])
-        raise UsageFault(f"read the study `{study}` of `{path}`: there is no such study (found {names})", hint="`kernelforge show` lists all")
+        raise UsageFault(
+            f"read the study `{study}` of `{path}`: there is no such study (found {names})",
+            hint="`kernelforge show` lists all",
+        )
     return study
 
 
@@ -63,14 +69,20 @@ def stored_report(study: str | None, store: str | os.PathLike[str] | None) -> Re
         name = _named(study, store)
         result = load(name, store).get("result")
         if not result:
-            raise UsageFault(f"report the study `{name}`: it has no result yet", hint="call the same optimize again: it resumes; `kernelforge show` tells how far it is")
+            raise UsageFault(
+                f"report the study `{name}`: it has no result yet",
+                hint="call the same optimize again: it resumes; `kernelforge show` tells how far it is",
+            )
         return Report(result)
     _named(None, store)
     for s in studies(store):
         result = load(s["study"], store).get("result")
         if result:
             return Report(result)
-    raise UsageFault(f"report from `{_settings.store_path(store)}`: no study has a result yet", hint="`kernelforge show` lists the studies")
+    raise UsageFault(
+        f"report from `{_settings.store_path(store)}`: no study has a result yet",
+        hint="`kernelforge show` lists the studies",
+    )
 
 
 def node(study: str, run: str, number: int, store: str | os.PathLike[str] | None) -> dict[str, Any]:
@@ -107,13 +119,17 @@ def trees(runs: list[dict[str, Any]], overloads: dict[str, str]) -> list[dict[st
                 "nodes": len(run["nodes"]),
                 "verdicts": verdicts(run),
                 "best": best["cost"] if best else None,
-                "path": [{k: s.get(k) for k in ("node", "family", "change", "cost", "status")} for s in steps],
+                "path": [
+                    {k: s.get(k) for k in ("node", "family", "change", "cost", "status")} for s in steps
+                ],
             }
         )
     return out
 
 
-def approve_study(study: str, store: str | os.PathLike[str] | None, plans: list[str] | None, by: str) -> tuple[Path, list[str]]:
+def approve_study(
+    study: str, store: str | os.PathLike[str] | None, plans: list[str] | None, by: str
+) -> tuple[Path, list[str]]:
     """Approve proposed winners of a study and write them into its pack; return the pack's folder and the ids.
 
     Raises:

@@ -40,19 +40,29 @@ class _Parser(argparse.ArgumentParser):
     """Argparse with this project's manner of errors, and JSON errors under --json."""
 
     def error(self, message: str) -> Any:
-        _show_error(f"{self.prog}: {message}", f"`{self.prog} --help` lists the options", 2, "--json" in sys.argv)
+        _show_error(
+            f"{self.prog}: {message}", f"`{self.prog} --help` lists the options", 2, "--json" in sys.argv
+        )
         raise SystemExit(2)
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    root = _Parser(prog="kernelforge", description="Makes a PyTorch model faster and never less right than eager.", epilog=_EPILOG)
+    root = _Parser(
+        prog="kernelforge",
+        description="Makes a PyTorch model faster and never less right than eager.",
+        epilog=_EPILOG,
+    )
     root.add_argument("--version", action="version", version=f"kernelforge {__version__}")
     commands = root.add_subparsers(dest="command", metavar="command", required=True, parser_class=_Parser)
     for name, words in COMMANDS.items():
-        sub = commands.add_parser(name, help=words, description=words[0].upper() + words[1:] + ".", epilog=_EPILOG)
+        sub = commands.add_parser(
+            name, help=words, description=words[0].upper() + words[1:] + ".", epilog=_EPILOG
+        )
         sub.add_argument("--json", action="store_true", help="print one JSON object on stdout")
-        sub.add_argument("-v", "--verbose", action="store_true", help="say more on stderr; show the traceback of errors")
+        sub.add_argument(
+            "-v", "--verbose", action="store_true", help="say more on stderr; show the traceback of errors"
+        )
         importlib.import_module(f"{__name__}.{name}").add(sub)
     return root
 
@@ -60,7 +70,11 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     args = parser().parse_args(argv)
-    logging.basicConfig(format="kernelforge: %(message)s", level=logging.INFO if args.verbose else logging.WARNING, stream=sys.stderr)
+    logging.basicConfig(
+        format="kernelforge: %(message)s",
+        level=logging.INFO if args.verbose else logging.WARNING,
+        stream=sys.stderr,
+    )
     try:
         code: int = importlib.import_module(f"{__name__}.{args.command}").run(args)
         sys.stdout.flush()
@@ -81,15 +95,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.verbose:
             traceback.print_exc()
         where = f" `{e.filename}`" if e.filename else ""
-        _show_error(f"{args.command}: the system refused{where}: {e.strerror or e}", "is the folder writable, is the disk full?", 5, args.json)
+        _show_error(
+            f"{args.command}: the system refused{where}: {e.strerror or e}",
+            "is the folder writable, is the disk full?",
+            5,
+            args.json,
+        )
         return 5
     except Exception as e:
         traceback.print_exc()
-        _show_error(f"{args.command}: {type(e).__name__}: {e}", "this is a fault of kernelforge; please report it with the lines above", 1, args.json)
+        _show_error(
+            f"{args.command}: {type(e).__name__}: {e}",
+            "this is a fault of kernelforge; please report it with the lines above",
+            1,
+            args.json,
+        )
         return 1
 
 
 def _show_error(text: str, hint: str, code: int, as_json: bool) -> None:
     if as_json:
-        print(json.dumps({"error": {"code": code, "meaning": EXIT_CODES[code], "text": text, "hint": hint}}), flush=True)
+        print(
+            json.dumps({"error": {"code": code, "meaning": EXIT_CODES[code], "text": text, "hint": hint}}),
+            flush=True,
+        )
     print(f"error: {text}" + (f"\nhint: {hint}" if hint else ""), file=sys.stderr, flush=True)

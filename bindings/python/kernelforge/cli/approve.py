@@ -24,6 +24,10 @@ def run(args: argparse.Namespace) -> int:
         from .._studies import approve_study
 
         folder, ids = approve_study(args.what, args.store, plans, by=getpass.getuser())
-    text = f"approved {len(ids)} plans: {', '.join(ids)}\n`kernelforge run --pack {folder} script.py` serves them" if ids else "nothing was proposed"
+    text = (
+        f"approved {len(ids)} plans: {', '.join(ids)}\n`kernelforge run --pack {folder} script.py` serves them"
+        if ids
+        else "nothing was proposed"
+    )
     options.emit(args, {"schema": 1, "approved": ids, "pack": str(folder)}, text)
     return 0

@@ -13,7 +13,9 @@ from . import options
 def add(p: argparse.ArgumentParser) -> None:
     p.add_argument("action", nargs="?", choices=("list", "clear"), default="list")
     p.add_argument("--study", help="with clear: remove only this study from the store")
-    p.add_argument("--all", action="store_true", help="with clear: studies and packs too, not only compiled candidates")
+    p.add_argument(
+        "--all", action="store_true", help="with clear: studies and packs too, not only compiled candidates"
+    )
     p.add_argument("--yes", action="store_true", help="do not ask")
     options.add_store(p)
 
@@ -26,7 +28,11 @@ def run(args: argparse.Namespace) -> int:
     rows = {name: {"path": str(path), "bytes": _size(path)} for name, path in places.items()}
     studies = _studies(store)
     lines = [f"{name:<7} {row['bytes'] / 2**20:9.1f} MiB  {row['path']}" for name, row in rows.items()]  # type: ignore[operator]
-    lines += ["", *(f"study   {s['study']}  {s['state']}  {s['model']}  {s['made']}" for s in studies)] if studies else ["", "no study"]
+    lines += (
+        ["", *(f"study   {s['study']}  {s['state']}  {s['model']}  {s['made']}" for s in studies)]
+        if studies
+        else ["", "no study"]
+    )
     lines.append("`kernelforge cache clear` removes compiled candidates; --all removes studies and packs too")
     options.emit(args, {"schema": 1, **rows, "studies": studies}, "\n".join(lines))
     return 0
@@ -41,7 +47,9 @@ def _clear(args: argparse.Namespace, store: Path, settings: _settings.Settings) 
         _core.call("store.clear", store=str(store), study=args.study)
         removed.append(args.study)
     else:
-        options.confirm(f"remove {'all studies, packs and ' if args.all else ''}compiled candidates?", args.yes)
+        options.confirm(
+            f"remove {'all studies, packs and ' if args.all else ''}compiled candidates?", args.yes
+        )
         if args.all and store.exists():
             from .. import _core
 

@@ -10,7 +10,9 @@ from .run import apply_named
 
 def add(p: argparse.ArgumentParser) -> None:
     options.add_model(p)
-    p.add_argument("--pack", action="append", default=[], help="pack folder (repeatable); default: as for `run`")
+    p.add_argument(
+        "--pack", action="append", default=[], help="pack folder (repeatable); default: as for `run`"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -10,8 +10,17 @@ from . import options
 def add(p: argparse.ArgumentParser) -> None:
     options.add_model(p)
     options.add_search(p)
-    p.add_argument("--ops", default="auto", help="operators to search, separated by commas (patterns allowed); auto: all with a template")
-    p.add_argument("--min-share", type=float, default=0.01, help="least share of the forward that is worth a search (0.01)")
+    p.add_argument(
+        "--ops",
+        default="auto",
+        help="operators to search, separated by commas (patterns allowed); auto: all with a template",
+    )
+    p.add_argument(
+        "--min-share",
+        type=float,
+        default=0.01,
+        help="least share of the forward that is worth a search (0.01)",
+    )
     p.add_argument("--review", action="store_true", help="leave winners proposed until `kernelforge approve`")
     p.add_argument("--exact", action="store_true", help="serve only plans that are bitwise equal to eager")
     p.add_argument("--out", help="folder of the pack; default: in the packs folder of `kernelforge cache`")

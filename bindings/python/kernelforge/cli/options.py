@@ -13,10 +13,14 @@ from ..errors import UsageFault
 MODEL_HELP = "`file.py:factory`, `package.module:callable`, or the name of a torchvision model; a factory returns (model, inputs)"
 
 
-def add_model(p: argparse.ArgumentParser, optional: bool = False) -> None:
+def add_model(p: argparse.ArgumentParser) -> None:
     """Add MODEL and the options that shape it."""
-    p.add_argument("model", metavar="MODEL", help=MODEL_HELP, **({"nargs": "?"} if optional else {}))
-    p.add_argument("--batch", type=positive, help="batch size, for built-in models and factories with a parameter `batch`")
+    p.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    p.add_argument(
+        "--batch",
+        type=positive,
+        help="batch size, for built-in models and factories with a parameter `batch`",
+    )
     p.add_argument("--dtype", choices=DTYPES, default="float32")
     p.add_argument("--channels-last", action="store_true", help="NHWC memory format")
     p.add_argument("--device", default="cpu", help="cpu (the host target)")
@@ -26,7 +30,9 @@ def add_model(p: argparse.ArgumentParser, optional: bool = False) -> None:
 
 def add_search(p: argparse.ArgumentParser) -> None:
     """Add the options of a search."""
-    p.add_argument("--budget-s", type=positive_float, metavar="S", help="seconds of search at most; a later call resumes")
+    p.add_argument(
+        "--budget-s", type=positive_float, metavar="S", help="seconds of search at most; a later call resumes"
+    )
     p.add_argument("--candidates", type=positive, help="candidates an operator at most")
     p.add_argument("--study", help="name of the study; default: made from model, shapes, machine")
     add_store(p)

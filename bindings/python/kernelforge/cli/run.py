@@ -14,10 +14,17 @@ from . import options
 
 
 def add(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--pack", action="append", default=[], help="pack folder (repeatable); default: KERNELFORGE_PACK, else every pack that fits this machine")
+    p.add_argument(
+        "--pack",
+        action="append",
+        default=[],
+        help="pack folder (repeatable); default: KERNELFORGE_PACK, else every pack that fits this machine",
+    )
     p.add_argument("--threads", type=options.positive, help="torch's threads; a pin of packs")
     p.add_argument("--stats", metavar="FILE", help="write the dispatch counters to FILE when the script ends")
-    p.add_argument("--strict", action="store_true", help="fail if a pack cannot be used; default: say so and run eager")
+    p.add_argument(
+        "--strict", action="store_true", help="fail if a pack cannot be used; default: say so and run eager"
+    )
     p.add_argument("script", help="Python file, or `-m` style module with --module")
     p.add_argument("--module", action="store_true", help="SCRIPT is the name of a module")
     p.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
@@ -25,11 +32,18 @@ def add(p: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if not args.module and not Path(args.script).is_file():
-        raise UsageFault(f"run `{args.script}`: there is no such file", hint="name a Python file, or a module with --module")
+        raise UsageFault(
+            f"run `{args.script}`: there is no such file",
+            hint="name a Python file, or a module with --module",
+        )
     if args.stats:
         os.environ["KERNELFORGE_STATS"] = str(Path(args.stats).absolute())
     served = apply_named(args.pack, args.threads, strict=args.strict)
-    options.say(f"kernelforge: {served} plans serve `{args.script}`" if served else f"kernelforge: no plan serves `{args.script}`; eager runs")
+    options.say(
+        f"kernelforge: {served} plans serve `{args.script}`"
+        if served
+        else f"kernelforge: no plan serves `{args.script}`; eager runs"
+    )
     sys.argv = [args.script, *args.arguments]
     if args.module:
         sys.path.insert(0, os.getcwd())

@@ -29,14 +29,20 @@ def run(args: argparse.Namespace) -> int:
     if len(chosen) != 1:
         names = ", ".join(f"{r['card']} ({r.get('overload', '')})" for r in chosen or study["runs"])
         found = "several runs fit" if chosen else "no run fits"
-        raise UsageFault(f"show `{args.card}` of `{args.study}`: {found} (found {names})", hint="give the card's id")
+        raise UsageFault(
+            f"show `{args.card}` of `{args.study}`: {found} (found {names})", hint="give the card's id"
+        )
     return _tree(args, chosen[0]) if args.node is None else _node(args, chosen[0])
 
 
 def _all(args: argparse.Namespace) -> int:
     found = _studies.studies(args.store)
     rows = [[s["study"], s["model"], s["state"], s["made"], str(s["runs"])] for s in found]
-    text = "\n".join(table(["study", "model", "state", "made", "runs"], rows, right=(4,))) if rows else "no study"
+    text = (
+        "\n".join(table(["study", "model", "state", "made", "runs"], rows, right=(4,)))
+        if rows
+        else "no study"
+    )
     options.emit(args, {"schema": 1, "studies": found}, text)
     return 0
 
@@ -46,7 +52,16 @@ def _one(args: argparse.Namespace, study: dict[str, Any]) -> int:
     for r in study["runs"]:
         counts = ", ".join(f"{n} {s}" for s, n in _studies.verdicts(r).items())
         best = f"{r['best']:.3f}" if r.get("best") else ""
-        rows.append([r["card"], r.get("overload", ""), str(len(r["nodes"])), best, str(len(r.get("winners") or [])), counts])
+        rows.append(
+            [
+                r["card"],
+                r.get("overload", ""),
+                str(len(r["nodes"])),
+                best,
+                str(len(r.get("winners") or [])),
+                counts,
+            ]
+        )
     text = table(["card", "operator", "nodes", "best cost", "winners", "verdicts"], rows, right=(2, 3, 4))
     options.emit(args, {"schema": 1, "study": args.study, **study}, "\n".join(text))
     return 0
@@ -64,7 +79,9 @@ def _tree(args: argparse.Namespace, run: dict[str, Any]) -> int:
         for i, n in enumerate(below):
             last = i == len(below) - 1
             end = f"{n['cost']:.3f}" if n["status"] == "ok" else n["status"]
-            lines.append(f"{indent}{'└─' if last else '├─'} {n['node']} {n.get('family', '')} {n.get('change', '')}: {end}")
+            lines.append(
+                f"{indent}{'└─' if last else '├─'} {n['node']} {n.get('family', '')} {n.get('change', '')}: {end}"
+            )
             walk(n["node"], indent + ("   " if last else "│  "))
 
     walk(0, "")
@@ -83,7 +100,10 @@ def _node(args: argparse.Namespace, run: dict[str, Any]) -> int:
         f"node {args.node} of {run.get('overload', run['card'])}: {candidate['family']} {candidate['change']}".rstrip(),
         f"parameters: {', '.join(f'{k}={v}' for k, v in candidate['params'].items())}",
         f"verdict: {verdict['status']}{cost}" + (f": {verdict['detail']}" if verdict["detail"] else ""),
-        *(f"  {v['id']}: {v['candidate_us']:.1f} us, eager {v['eager_us']:.1f} us, cost {v['cost']:.3f}" for v in verdict.get("variants") or []),
+        *(
+            f"  {v['id']}: {v['candidate_us']:.1f} us, eager {v['eager_us']:.1f} us, cost {v['cost']:.3f}"
+            for v in verdict.get("variants") or []
+        ),
     ]
     if node.get("log"):
         lines += ["log:", str(node["log"])]

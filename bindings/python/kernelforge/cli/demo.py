@@ -1,0 +1,117 @@
+"""`kernelforge demo`: googlenet on this machine's CPU, from profile to result. Random weights: speed does not depend on them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from .. import _settings
+from .._report import Report, write_whole
+from . import options
+
+_MODEL, _BATCH = "googlenet", 4
+_BUDGET_S = 150.0
+_CANDIDATES = 16
+_PAIRS_AGAIN = 12  # when the study is there already: enough to see the same ratio again, in seconds
+
+
+def add(p: argparse.ArgumentParser) -> None:
+    options.add_search(p)
+    p.add_argument("--threads", type=options.positive, help="torch's threads; a pin of the pack")
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--fresh", action="store_true", help="forget an earlier demo and search again")
+    p.add_argument("--results", metavar="FILE", help="write the result file (JSON), too")
+    p.add_argument(
+        "--html", metavar="FILE", help="where to write the report's page; default: beside the pack"
+    )
+    p.set_defaults(model=_MODEL, batch=_BATCH, dtype="float32", channels_last=False, device="cpu")
+
+
+def run(args: argparse.Namespace) -> int:
+    made = options.made_from(args)
+    import torch
+
+    from .._optimize import optimize, report
+
+    say = options.say
+    say(f"demo: {made.note} (speed does not depend on the weights), {torch.get_num_threads()} threads")
+    say(
+        "  1. profile the model   2. search kernels for operators that are worth it   3. judge   4. serve winners   5. measure the whole model"
+    )
+    budget = args.budget_s or _BUDGET_S
+    with torch.no_grad():
+        optimize(
+            made.model,
+            made.inputs,
+            study=args.study,
+            store=args.store,
+            candidates=args.candidates or _CANDIDATES,
+            max_seconds=budget,
+            seed=args.seed,
+            fresh=args.fresh,
+            name=made.name,
+            note=made.note,
+        )
+        result = report(made.model)
+        data = result.to_dict()
+        again = _measure_again(made, data) if data["reused"] and data["pack"] else None
+    page = Path(args.html) if args.html else _page_of(data)
+    data["page"] = str(page)
+    result = Report(data)
+    result.save(page)
+    if args.results:
+        write_whole(
+            Path(args.results),
+            json.dumps({**data, "command": _command(args), "commit": _commit()}, indent=1) + "\n",
+        )
+    text = str(result) if args.results is None else f"{result}\nresults: {args.results}"
+    if again is not None:
+        data["again"] = again
+        text += (
+            f"\nmeasured before ({data['made']}) and again now: {again['eager_ms']:.1f} -> {again['kernelforge_ms']:.1f} ms, {again['ratio']:.2f}x "
+            f"(95 % interval {again['low']:.2f} to {again['high']:.2f}, {again['samples']} pairs)"
+        )
+    options.emit(args, data, text)
+    if not args.json:
+        say(
+            "next: `kernelforge report --html report.html`, `kernelforge optimize my_model.py:factory`, `kernelforge run script.py`"
+        )
+    return 0
+
+
+def _measure_again(made: Any, data: dict[str, Any]) -> dict[str, Any]:
+    """Time the whole model once more in this process: the stored numbers are of an earlier one."""
+    from .. import _ext, _measure
+    from .._inputs import forward_of
+
+    timed = _measure.time_model(
+        forward_of(made.model, made.inputs), _ext.load().set_enabled, blocks=_PAIRS_AGAIN, seed=1
+    )
+    return timed.to_dict()
+
+
+def _page_of(data: dict[str, Any]) -> Path:
+    return _settings.read().data / "reports" / f"{data['study']}.html"
+
+
+def _command(args: argparse.Namespace) -> str:
+    parts = ["kernelforge demo"]
+    parts += ["--fresh"] * args.fresh
+    parts += [f"--budget-s {args.budget_s:g}"] * (args.budget_s is not None)
+    parts += [f"--candidates {args.candidates}"] * (args.candidates is not None)
+    return " ".join([*parts, f"--results {args.results}"])
+
+
+def _commit() -> str | None:
+    """Return the commit of the checkout that this package is run from, None outside one."""
+    here = Path(__file__).parent
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10
+        )
+    except OSError:
+        return None
+    return done.stdout.strip() or None

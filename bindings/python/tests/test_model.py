@@ -1,0 +1,127 @@
+"""MODEL on the command line: files, modules, built-in names, and what is said when something is off."""
+
+import sys
+
+import pytest
+
+from kernelforge import _inputs
+from kernelforge._model import Wanted, make
+from kernelforge.errors import EnvironmentFault, ModelFault, UsageFault
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def model_file(tmp_path):
+    path = tmp_path / "a_model.py"
+    path.write_text(
+        "import torch\n"
+        "def make(batch=2, dtype=torch.float32):\n    return torch.nn.Linear(4, 4).to(dtype), (torch.randn(batch, 4, dtype=dtype),)\n"
+        "def bare():\n    return torch.nn.Linear(4, 4)\n"
+        "NUMBER = 3\n"
+    )
+    yield path
+    sys.modules.pop("a_model", None)
+
+
+def test_a_file_with_a_factory_gets_the_options_it_has_parameters_for(model_file):
+    made = make(Wanted(f"{model_file}:make", batch=5, dtype="float64"))
+    assert made.inputs[0].shape == (5, 4)
+    assert made.inputs[0].dtype == torch.float64
+    assert made.name == "a_model-make-b5-float64"
+
+
+def test_an_option_without_a_taker_is_an_error_not_ignored(model_file):
+    with pytest.raises(UsageFault, match="no parameter `channels_last`"):
+        make(Wanted(f"{model_file}:make", channels_last=True))
+
+
+def test_a_factory_that_returns_no_inputs_is_told_what_to_return(model_file):
+    with pytest.raises(UsageFault, match=r"returned a Linear \(expected a model and its inputs\)") as e:
+        make(Wanted(f"{model_file}:bare"))
+    assert "return (model, (input, ...))" in e.value.hint
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("nowhere.py:make", "does not exist"),
+        ("no.such.module:make", "no module named `no`"),
+        ("json:no_such", "it is not there"),
+        ("resnet999", "torchvision has no model of this name"),
+        ("file.py", "no factory is named"),
+    ],
+)
+def test_names_that_lead_nowhere(spec, words):
+    pytest.importorskip("torchvision")
+    with pytest.raises(UsageFault, match=words) as e:
+        make(Wanted(spec))
+    assert e.value.hint
+    assert e.value.exit_code == 2
+
+
+def test_a_built_in_name_without_torchvision_says_what_to_do(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    with pytest.raises(EnvironmentFault, match="torchvision cannot be imported") as e:
+        make(Wanted("resnet18"))
+    assert "pip install torchvision" in e.value.hint
+    assert e.value.exit_code == 5
+
+
+def test_another_device_is_refused_before_anything_is_made():
+    with pytest.raises(EnvironmentFault, match="host target only"):
+        make(Wanted("resnet18", device="cuda:0"))
+
+
+def test_built_in_models_say_that_their_weights_are_random():
+    pytest.importorskip("torchvision")
+    made = make(Wanted("squeezenet1_1", batch=1, channels_last=True))
+    assert "random weights" in made.note
+    assert made.inputs[0].is_contiguous(memory_format=torch.channels_last)
+
+
+# ---- inputs -----------------------------------------------------------------------------------------------------
+
+X = torch.ones(2)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "args", "kwargs"),
+    [(X, 1, 0), ((X, X), 2, 0), ([X], 1, 0), ({"a": X}, 0, 1), (((X,), {"b": X}), 1, 1), (3, 1, 0)],
+)
+def test_the_forms_of_inputs(inputs, args, kwargs):
+    a, k = _inputs.as_call(inputs)
+    assert (len(a), len(k)) == (args, kwargs)
+
+
+@pytest.mark.parametrize("inputs", [None, (), [], {}, ((), {})])
+def test_no_inputs_is_an_error_that_lists_the_forms(inputs):
+    with pytest.raises(UsageFault, match="no inputs were given") as e:
+        _inputs.forward_of(torch.nn.ReLU(), inputs)
+    assert "a tensor, a tuple" in e.value.hint
+
+
+def test_inputs_on_several_devices_are_named():
+    with pytest.raises(ModelFault, match=r"an input on cpu, .* on meta|an input on meta, .* on cpu"):
+        _inputs.forward_of(torch.nn.Linear(2, 2, device="meta"), torch.ones(1, 2))
+
+
+def test_a_device_without_a_target_is_refused():
+    with pytest.raises(EnvironmentFault, match="host target only"):
+        _inputs.forward_of(torch.nn.Linear(2, 2, device="meta"), torch.ones(1, 2, device="meta"))
+
+
+def test_a_model_that_raises_is_one_error_with_its_cause():
+    class Broken(torch.nn.Module):
+        def forward(self, x):
+            raise KeyError("no such weight")
+
+    with pytest.raises(ModelFault, match="run `Broken`: it raised KeyError: 'no such weight'") as e:
+        _inputs.forward_of(Broken(), X)()
+    assert isinstance(e.value.__cause__, KeyError)
+    assert e.value.exit_code == 2
+
+
+def test_something_that_cannot_be_called_is_refused():
+    with pytest.raises(UsageFault, match="cannot be called"):
+        _inputs.forward_of(torch.ones(1), X)

@@ -1,0 +1,162 @@
+"""The report: its numbers, its honesty about eager, its three forms."""
+
+import html.parser
+import json
+
+import pytest
+
+from kernelforge._measure import from_pairs, median_interval
+from kernelforge._progress import Progress, span
+from kernelforge._report import Report, rows_of
+
+CARDS = [
+    {"id": "c-1", "overload": "aten::max_pool2d_with_indices", "layout": "contiguous", "share": 0.4,
+     "variants": [{"id": "v0", "calls": 2, "eager_us": 1000.0}, {"id": "v1", "calls": 1, "eager_us": 500.0}]},
+    {"id": "c-2", "overload": "aten::mkldnn_convolution", "layout": "contiguous", "share": 0.6, "variants": [{"id": "v0", "calls": 9, "eager_us": 300.0}]},
+]  # fmt: skip
+PLANS = [{"card": "c-1", "variant": "v0", "evidence": {"ratio": 4.0, "low": 2.0, "high": 5.0, "samples": 20, "eager_us": 1000.0, "kernelforge_us": 250.0}}]
+ENV = {"cpu": "A CPU", "threads": 2, "torch": "2.15.0", "toolchain": "g++ 12.2.0"}
+
+
+def _report(**more):
+    rows = rows_of(CARDS, PLANS, [{"card": "c-1", "verdicts": {"ok": 7, "compile_error": 1}}], {"c-2": "no template <serves> it"})
+    model = {"eager_ms": 250.0, "kernelforge_ms": 180.0, "ratio": 1.39, "low": 1.36, "high": 1.41, "samples": 30}
+    data = {"schema": 1, "made": "2026-12-01T10:00:00Z", "name": "net", "note": "random weights", "study": "net-1", "store": "/s.db", "pack": "/p",
+            "env": ENV, "rows": rows, "model": model, "seconds": {"profile": 2.0, "search": 60.0, "total": 75.0}, "tree": [], "outputs": {}}  # fmt: skip
+    return Report({**data, **more})
+
+
+def test_a_row_sums_its_variants_and_counts_those_that_eager_keeps():
+    row = next(r for r in _report().to_dict()["rows"] if r["card"] == "c-1")
+    # 2 x 1000 us become 2 x 250; 1 x 500 stays: 2500 -> 1000.
+    assert (row["eager_us"], row["kernelforge_us"], row["ratio"]) == (2500.0, 1000.0, 2.5)
+    assert row["low"] == pytest.approx(2500 / 1500)
+    assert row["high"] == pytest.approx(2500 / 900)
+    assert (row["variants_served"], row["variants"], row["calls"]) == (1, 2, 3)
+
+
+def test_a_row_that_eager_keeps_is_there_with_ratio_one_and_its_reason():
+    row = next(r for r in _report().to_dict()["rows"] if r["card"] == "c-2")
+    assert (row["ratio"], row["low"], row["high"], row["served"]) == (1.0, 1.0, 1.0, False)
+    assert row["kernelforge_us"] == row["eager_us"] == 2700.0
+    assert "no template" in row["why"]
+    assert "eager: no template" in str(_report())
+
+
+def test_text_names_the_ratio_its_interval_the_verdicts_and_the_places():
+    text = str(_report())
+    for part in ("1.39x", "1.36 to 1.41, 30 pairs", "8 judged (7 ok, 1 compile_error)", "/p", "random weights", "1 of 2 variants"):
+        assert part in text
+
+
+def test_a_model_that_was_not_measured_says_why():
+    assert "not measured (winners wait for approval)" in str(_report(model={"ratio": None, "why": "winners wait for approval"}))
+
+
+class _Page(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.outside, self.open, self.text = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.outside += [v for k, v in attrs if k in ("src", "href")]
+        if tag not in ("meta", "br", "line", "circle", "rect", "link"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in ("line", "circle", "rect"):
+            assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_the_page_is_well_formed_refers_to_nothing_outside_and_escapes_names():
+    tree = [{"card": "c-1", "op": "aten::max_pool2d", "nodes": 9, "verdicts": {"ok": 7, "compile_error": 1}, "best": 0.25,
+             "path": [{"node": 1, "family": "pool", "change": "", "cost": 0.5, "status": "ok"},
+                      {"node": 4, "family": "pool", "change": "VEC 4 -> 8", "cost": 0.25, "status": "ok"}]}]  # fmt: skip
+    page = _Page()
+    page.feed(_report(tree=tree, name="<script>alert(1)</script>").to_html())
+    assert not page.outside
+    assert not page.open
+    text = " ".join(page.text)
+    assert "VEC 4 -> 8" in text
+    assert "<script>alert(1)</script>" in text  # as text, since the parser saw no such tag
+    assert "http" not in text
+
+
+def test_save_writes_by_the_name_of_the_file_and_replaces_in_one_step(tmp_path):
+    report = _report()
+    assert json.loads(report.save(tmp_path / "a" / "r.json").read_text())["study"] == "net-1"
+    assert report.save(tmp_path / "r.html").read_text().startswith("<!doctype html>")
+    assert report.save(tmp_path / "r.txt").read_text().startswith("kernelforge report: net")
+    assert not [p for p in tmp_path.rglob("*") if p.name.startswith(".")]
+
+
+def test_the_interval_of_the_median_is_that_of_the_binomial():
+    found = median_interval([float(x) for x in range(1, 11)])
+    assert (found.median, found.low, found.high) == (5.5, 2.0, 9.0)  # 1 - 2 * (1 + 10) / 1024 = 0.979; one further in: 0.891
+    assert median_interval([3.0, 1.0, 2.0]).low == 1.0  # too few for 95 %: the extremes
+    wide = median_interval([float(x) for x in range(100)])
+    assert (wide.low, wide.high) == (39.0, 60.0)  # ranks 40 and 61, the textbook's pair for n = 100
+    with pytest.raises(ValueError, match="no value"):
+        median_interval([])
+
+
+def test_pairs_give_the_median_of_the_ratios_not_the_ratio_of_the_medians():
+    timed = from_pairs([2.0, 4.0, 9.0], [1.0, 2.0, 3.0])
+    assert (timed.ratio, timed.eager_ms, timed.kernelforge_ms) == (2.0, 4.0, 2.0)
+    with pytest.raises(ValueError, match="pair 1 eager samples with 2"):
+        from_pairs([1.0], [1.0, 2.0])
+
+
+class _Terminal:
+    def __init__(self, tty):
+        self.text, self._tty = "", tty
+
+    def isatty(self):
+        return self._tty
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+
+PROGRESS = {"runs": 3, "runs_done": 1, "candidates": 10, "candidates_budget": 40, "seconds_left": 125.0, "best": {"c-1": 0.25, "c-2": 0.9}}
+
+
+def test_progress_is_silent_when_the_stream_is_no_terminal():
+    stream = _Terminal(tty=False)
+    bar = Progress("auto", stream=stream)
+    bar.show(PROGRESS, force=True)
+    bar.say("words")
+    bar.clear()
+    assert stream.text == ""
+
+
+def test_progress_shows_time_left_and_the_best_so_far_and_leaves_no_line_behind(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = _Terminal(tty=True)
+    monkeypatch.setenv("COLUMNS", "200")
+    bar = Progress("auto", {"c-1": "max_pool2d"}, stream=stream)
+    bar.show(PROGRESS, force=True)
+    assert "10/40 candidates, 1/3 operators, 2 min 05 s left, best max_pool2d 4.00x" in stream.text
+    assert "\x1b" not in stream.text
+    bar.clear()
+    assert stream.text.endswith("\r")
+
+
+def test_progress_paints_unless_told_not_to(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b[" in Progress("auto", stream=_Terminal(tty=True)).line(PROGRESS)
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (3725, "1 h 02 min")])
+def test_durations_for_people(seconds, text):
+    assert span(seconds) == text
