@@ -1,0 +1,165 @@
+#include "observe.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "kf_runtime.h"
+
+namespace kft {
+
+namespace {
+
+constexpr size_t kMaxSamples = 256;
+constexpr size_t kMaxTrace = 1u << 20;
+
+struct Key {
+  int32_t op;
+  std::vector<int64_t> words;
+  bool operator<(const Key& other) const { return op != other.op ? op < other.op : words < other.words; }
+};
+
+Key key_of(const OpEntry& entry, const kf::CallWords& words) {
+  return {entry.id, std::vector<int64_t>(words.data(), words.data() + words.count())};
+}
+
+struct Capture {
+  std::mutex mutex;
+  uint32_t payloads = 0;
+  uint64_t payload_bytes_left = 0;
+  std::map<Key, uint32_t> reserved;  // payload copies promised so far
+  std::map<Key, size_t> index;
+  std::vector<Record> records;  // in order of first appearance
+};
+
+struct Trace {
+  std::mutex mutex;
+  std::vector<TraceEntry> entries;
+};
+
+// Leaked: threads may still leave hooks while the process exits.
+Capture& capture() {
+  static auto* made = new Capture;
+  return *made;
+}
+Trace& trace() {
+  static auto* made = new Trace;
+  return *made;
+}
+
+// Hooked calls inside the outermost one, on this thread.
+std::set<std::string>& children() {
+  static thread_local std::set<std::string> names;
+  return names;
+}
+
+uint32_t alignment_of(const void* pointer) {
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  return static_cast<uint32_t>(std::min<uintptr_t>(address & (~address + 1), 4096));
+}
+
+}  // namespace
+
+Scope::Scope(const OpEntry& entry) : depth_(g_thread.depth++) {
+  if (depth_ == 0) {
+    children().clear();
+  } else {
+    children().insert(entry.full_name);
+  }
+}
+Scope::~Scope() { --g_thread.depth; }
+std::set<std::string> Scope::take_children() { return std::move(children()); }
+
+Output output_of(const at::Tensor& t, int32_t alias) { return {dtype_of(t.scalar_type()), t.sizes().vec(), t.strides().vec(), alias}; }
+
+uint64_t payload_bytes_of(const Call& call) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < call.slots(); ++i) bytes += span_bytes(call.slot(i));
+  return bytes;
+}
+
+void capture_begin(uint32_t payloads, uint64_t payload_bytes) {
+  Capture& state = capture();
+  {
+    const std::lock_guard lock(state.mutex);
+    state.payloads = payloads;
+    state.payload_bytes_left = payload_bytes;
+    state.reserved.clear();
+    state.index.clear();
+    state.records.clear();
+  }
+  mode_set(kCapture, true);
+}
+
+std::vector<Record> capture_end() {
+  mode_set(kCapture, false);
+  Capture& state = capture();
+  const std::lock_guard lock(state.mutex);
+  state.reserved.clear();
+  state.index.clear();
+  return std::move(state.records);
+}
+
+bool reserve_payload(const OpEntry& entry, const kf::CallWords& words, uint64_t bytes) {
+  Capture& state = capture();
+  const std::lock_guard lock(state.mutex);
+  if (state.payloads == 0 || bytes > state.payload_bytes_left) return false;
+  uint32_t& taken = state.reserved[key_of(entry, words)];
+  if (taken >= state.payloads) return false;
+  ++taken;
+  state.payload_bytes_left -= bytes;
+  return true;
+}
+
+void record_call(const OpEntry& entry, const Call& call, std::vector<Argument> arguments, std::vector<Argument> payload, std::vector<Output> outputs,
+                 std::set<std::string> children, int64_t ns) {
+  Capture& state = capture();
+  const std::lock_guard lock(state.mutex);
+  if ((g_mode.load(std::memory_order_relaxed) & kCapture) == 0) return;  // ended meanwhile
+  const auto [position, fresh] = state.index.emplace(key_of(entry, call.words()), state.records.size());
+  if (fresh) {
+    Record& made = state.records.emplace_back();
+    made.entry = &entry;
+    made.arguments = std::move(arguments);
+    made.outputs = std::move(outputs);
+    made.layout = layout_of(call.slot(0));
+    made.align.assign(call.slots(), 4096);
+    made.target = call.target();
+  }
+  Record& record = state.records[position->second];
+  record.calls += 1;
+  record.total_ns += ns;
+  if (record.samples_ns.size() < kMaxSamples) record.samples_ns.push_back(ns);
+  record.children.merge(children);
+  if (!payload.empty()) record.payloads.push_back(std::move(payload));
+  bool wants_grad = false;
+  for (uint32_t i = 0; i < call.slots(); ++i) {
+    record.align[i] = std::min(record.align[i], alignment_of(call.slot(i).const_data_ptr()));
+    wants_grad |= call.slot(i).requires_grad();
+  }
+  record.grad |= wants_grad && at::GradMode::is_enabled();
+}
+
+void trace_begin() {
+  Trace& state = trace();
+  {
+    const std::lock_guard lock(state.mutex);
+    state.entries.clear();
+  }
+  mode_set(kTrace, true);
+}
+
+std::vector<TraceEntry> trace_end() {
+  mode_set(kTrace, false);
+  Trace& state = trace();
+  const std::lock_guard lock(state.mutex);
+  return std::move(state.entries);
+}
+
+void record_trace(TraceEntry entry) {
+  Trace& state = trace();
+  const std::lock_guard lock(state.mutex);
+  if (state.entries.size() < kMaxTrace) state.entries.push_back(std::move(entry));
+}
+
+}  // namespace kft
