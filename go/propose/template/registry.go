@@ -1,25 +1,14 @@
 package template
 
 import (
-	"embed"
 	"slices"
 
 	"github.com/kernelforge/kernelforge/go/card"
 )
 
 // families, best guess first where several apply to a card.
-var families = []Family{}
-
-//go:embed all:host
-var sources embed.FS
-
-// source is the page of a family: host/<name>.cc.
-func source(name string) string {
-	text, err := sources.ReadFile("host/" + name + ".cc")
-	if err != nil {
-		panic(err) // a family without its page does not pass the tests
-	}
-	return string(text)
+var families = []Family{
+	pointwise{},
 }
 
 // All are the families in the order in which the root tries them.

@@ -53,11 +53,14 @@ func each(prefix, what string, dim int) []card.SpecArg {
 	return args
 }
 
-// single is the spec of one kernel `kf_main`. Every parameter of the point becomes a constant of the same name.
+// single is the spec of one kernel `kf_main`. Every parameter of the point but GRAIN, which only the spec needs, becomes a constant of the
+// same name: candidates that differ in GRAIN share a binary.
 func single(p Point, constants map[string]string, work, grain string, args []card.SpecArg, workspaces ...card.Workspace) card.Spec {
 	all := map[string]string{}
 	for name, value := range p {
-		all[name] = strconv.Itoa(value)
+		if name != "GRAIN" {
+			all[name] = strconv.Itoa(value)
+		}
 	}
 	for name, value := range constants {
 		all[name] = value

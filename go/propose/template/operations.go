@@ -1,0 +1,133 @@
+package template
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/kernelforge/kernelforge/go/card"
+)
+
+// operation is one pointwise operator in the words of host/pointwise.cc: the arguments that become a and b, and the body of `op`.
+type operation struct {
+	names    string   // overloads: functional, in-place and out forms
+	operands []string // arguments that are elements
+	heavy    bool     // bound by arithmetic rather than memory
+	body     func(call card.Call) (string, bool)
+}
+
+var operations = []operation{
+	{"relu relu_ relu.out", []string{"self"}, false, fixed("return V{} > a ? V{} : a;")},
+	{"neg neg_ neg.out", []string{"self"}, false, fixed("return -a;")},
+	{"rsqrt rsqrt_ rsqrt.out", []string{"self"}, false, fixed("return exact(ONE) / kf_sqrt(a);")},
+	{"exp exp_ exp.out", []string{"self"}, true, fixed("return kf_exp(a);")},
+	{"tanh tanh_ tanh.out", []string{"self"}, true, fixed("return kf_tanh(a);")},
+	{"sigmoid sigmoid_ sigmoid.out", []string{"self"}, true, fixed("return kf_sigmoid(a);")},
+	{"silu silu_ silu.out", []string{"self"}, true, fixed("return a / (exact(ONE) + kf_exp(-a));")},
+	{"gelu gelu_ gelu.out", []string{"self"}, true, geluBody},
+	{"clamp_min clamp_min_ clamp_min.out", []string{"self"}, false, clampBody("min", "")},
+	{"clamp clamp_ clamp.out", []string{"self"}, false, clampBody("min", "max")},
+	{"hardtanh hardtanh_ hardtanh.out", []string{"self"}, false, clampBody("min_val", "max_val")},
+	{"pow.Tensor_Scalar pow_.Scalar pow.Tensor_Scalar_out", []string{"self"}, false, powBody},
+	{"add.Tensor add_.Tensor add.out", []string{"self", "other"}, false, addBody(1)},
+	{"sub.Tensor sub_.Tensor sub.out", []string{"self", "other"}, false, addBody(-1)},
+	{"mul.Tensor mul_.Tensor mul.out", []string{"self", "other"}, false, fixed("return a * b;")},
+	{"div.Tensor div_.Tensor div.out", []string{"self", "other"}, false, fixed("return a / b;")},
+}
+
+// operationOf finds the operation of a card for the host; nil if there is none.
+func operationOf(c *card.Card) *operation {
+	for i := range operations {
+		if _, ok := hostCall(c, overloads(operations[i].names)); ok {
+			return &operations[i]
+		}
+	}
+	return nil
+}
+
+func fixed(body string) func(card.Call) (string, bool) {
+	return func(card.Call) (string, bool) { return body, true }
+}
+
+func geluBody(call card.Call) (string, bool) {
+	var approximate string
+	if arg := argument(call, "approximate"); arg.Kind != "string" || json.Unmarshal(arg.Value, &approximate) != nil {
+		return "", false
+	}
+	half, one := bitsOf(0.5), bitsOf(1)
+	switch approximate {
+	case "none":
+		return fmt.Sprintf("return a * exact(%s) * (exact(%s) + kf_erf(a * exact(%s)));", half, one, bitsOf(math.Sqrt2/2)), true
+	case "tanh":
+		beta, kappa := bitsOf(math.Sqrt2*(2/math.Sqrt(math.Pi))*0.5), bitsOf(0.044715)
+		return fmt.Sprintf("V cube = a * a * a;\n  return exact(%s) * a * (exact(%s) + kf_tanh(exact(%s) * (a + exact(%s) * cube)));",
+			half, one, beta, kappa), true
+	}
+	return "", false
+}
+
+// clampBody keeps a NaN element, as eager's max and min instructions do; a NaN bound, which makes everything NaN, is left to eager.
+func clampBody(low, high string) func(card.Call) (string, bool) {
+	return func(call card.Call) (string, bool) {
+		body := ""
+		for _, bound := range []struct{ name, relation string }{{low, ">"}, {high, "<"}} {
+			arg := argument(call, bound.name)
+			if arg.Kind == "none" {
+				continue
+			}
+			v, ok := constant(arg)
+			if !ok || math.IsNaN(v.float) {
+				return "", false
+			}
+			body += fmt.Sprintf("a = rounded(%s) %s a ? rounded(%s) : a;\n  ", v.bits(), bound.relation, v.bits())
+		}
+		return body + "return a;", body != ""
+	}
+}
+
+// powBody has the exponents that eager computes by multiplication, division and square root. Intermediate results go through the element
+// type where eager's do.
+func powBody(call card.Call) (string, bool) {
+	v, ok := constant(argument(call, "exponent"))
+	if !ok {
+		return "", false
+	}
+	switch v.float {
+	case 0:
+		return "return exact(ONE);", true
+	case 1:
+		return "return a;", true
+	case 2:
+		return "return a * a;", true
+	case 3:
+		return "return stored(a * a) * a;", true
+	case 0.5:
+		return "return kf_sqrt(a);", true
+	case -0.5:
+		return "return exact(ONE) / kf_sqrt(a);", true
+	case -1:
+		return "return exact(ONE) / a;", true
+	case -2:
+		return "return exact(ONE) / stored(a * a);", true
+	}
+	return "", false
+}
+
+// addBody is a + sign * alpha * b, fused as in eager.
+func addBody(sign float64) func(card.Call) (string, bool) {
+	return func(call card.Call) (string, bool) {
+		v, ok := constant(argument(call, "alpha"))
+		v.float *= sign
+		switch {
+		case !ok:
+			return "", false
+		case v.float == 1:
+			return "return a + b;", true
+		case v.float == -1:
+			return "return a - b;", true
+		}
+		return fmt.Sprintf("return kf_fma(b, rounded(%s), a);", v.bits()), true
+	}
+}
+
+func bitsOf(x float64) string { return value{float: x}.bits() }
