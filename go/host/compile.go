@@ -23,6 +23,7 @@ type Job struct {
 	Options  []string `json:"options"`
 	Prelude  string   `json:"prelude"`
 	Source   string   `json:"source"`
+	Seconds  uint64   `json:"cpu_seconds"`
 }
 
 // outcome is the frame that it writes; an image of Bytes follows when the compiler was content.
@@ -32,9 +33,8 @@ type outcome struct {
 	Bytes  int    `json:"bytes"`
 }
 
-// Limits of one compile. A compiler has no cancel call, and bodies that take it minutes are real; the wall limit is the parent's.
+// Limits of one compile. A compiler has no cancel call, and bodies that take it minutes are real; CPU and wall limit are the parent's.
 const (
-	cpuSeconds  = 30
 	memoryBytes = 4 << 30
 	maxJob      = 4 << 20
 	maxLog      = 1 << 20
@@ -53,7 +53,7 @@ func Compile(in io.Reader, out io.Writer) error {
 	}
 	runtime.LockOSThread() // no-new-privileges belongs to this thread, and the compiler is started from it
 	err = worker.Inherit(map[int]uint64{
-		unix.RLIMIT_CORE: 0, unix.RLIMIT_CPU: cpuSeconds, unix.RLIMIT_AS: memoryBytes, unix.RLIMIT_FSIZE: worker.MaxImage, unix.RLIMIT_NOFILE: 256,
+		unix.RLIMIT_CORE: 0, unix.RLIMIT_CPU: job.Seconds, unix.RLIMIT_AS: memoryBytes, unix.RLIMIT_FSIZE: worker.MaxImage, unix.RLIMIT_NOFILE: 256,
 	})
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ var (
 
 // Filter makes a compiler's log fit for a verdict: only lines about the candidate, the prelude and the job as a whole, without paths and
 // control characters, the first 4 KiB.
-func Filter(ending, log string) string {
+func Filter(ending, log string, seconds uint64) string {
 	var kept strings.Builder
 	limits := ""
 	about := false
@@ -35,7 +35,7 @@ func Filter(ending, log string) string {
 		case whole.MatchString(line):
 			about = false
 			if strings.Contains(line, "limit") || strings.Contains(line, "Killed") || strings.Contains(line, "memory") {
-				limits = fmt.Sprintf(" (limits: %d s of CPU time, %d GiB of memory, %d MiB of output)", cpuSeconds, memoryBytes>>30, worker.MaxImage>>20)
+				limits = fmt.Sprintf(" (limits: %d s of CPU time, %d GiB of memory, %d MiB of output)", seconds, memoryBytes>>30, worker.MaxImage>>20)
 			}
 		case !about || !quoted.MatchString(line):
 			about = false

@@ -14,8 +14,11 @@ import (
 	"github.com/kernelforge/kernelforge/go/worker"
 )
 
-// WallLimit bounds one compile, whatever it waits for.
-const WallLimit = 60 * time.Second
+// Limits of one compile in time: of each process of the compiler on a CPU, and of the whole, whatever it waits for.
+const (
+	cpuSeconds = 30
+	WallLimit  = 60 * time.Second
+)
 
 // Pool compiles. At most `jobs` compile processes run at a time; each is new, has its own scratch folder and is gone afterwards.
 type Pool struct {
@@ -25,11 +28,12 @@ type Pool struct {
 	scratch  string
 	cache    *Cache
 	slots    chan struct{}
+	seconds  uint64 // of CPU time
 }
 
 // NewPool makes a pool. program is kernelforge-worker; scratch is an existing folder; cache may be nil.
 func NewPool(program string, compiler Compiler, machine Machine, scratch string, cache *Cache, jobs int) *Pool {
-	return &Pool{program: program, compiler: compiler, machine: machine, scratch: scratch, cache: cache, slots: make(chan struct{}, max(jobs, 1))}
+	return &Pool{program: program, compiler: compiler, machine: machine, scratch: scratch, cache: cache, slots: make(chan struct{}, max(jobs, 1)), seconds: cpuSeconds}
 }
 
 // Built is the end of a compile: an image, or why there is none.
@@ -61,13 +65,23 @@ func (p *Pool) Compile(ctx context.Context, source string, options []string) (Bu
 	return built, err
 }
 
+// Probe compiles an empty kernel, so that a compiler that cannot do what is needed is one clear error before the first candidate.
+func (p *Pool) Probe(ctx context.Context) error {
+	built, err := p.Compile(ctx, "KF_ENTRY void kf_main(int64_t, int64_t, const kf_arg*) {}\n", nil)
+	if err == nil && built.Failure != "" {
+		err = card.Fail(card.CodeJudge, "install another compiler (`apt-get install g++`), or set KERNELFORGE_CXX to one with C++20 and its standard library",
+			"compile an empty kernel with `%s` (%s): %s", p.compiler.Path, p.compiler.Version, built.Failure)
+	}
+	return err
+}
+
 func (p *Pool) compile(ctx context.Context, source string, options []string) (Built, error) {
 	scratch, err := os.MkdirTemp(p.scratch, "compile-")
 	if err != nil {
 		return Built{}, card.Fail(card.CodeJudge, "free space there, or set `scratch` to another folder", "compile: make a scratch folder: %w", err)
 	}
 	defer os.RemoveAll(scratch)
-	job, err := json.Marshal(Job{Compiler: p.compiler.Path, Options: options, Prelude: Prelude, Source: source})
+	job, err := json.Marshal(Job{Compiler: p.compiler.Path, Options: append([]string{}, options...), Prelude: Prelude, Source: source, Seconds: p.seconds})
 	if err != nil {
 		return Built{}, fmt.Errorf("compile: %w", err)
 	}
@@ -84,11 +98,11 @@ func (p *Pool) compile(ctx context.Context, source string, options []string) (Bu
 	case err != nil:
 		return Built{}, card.Fail(card.CodeJudge, "build it with `make build`, or name it in the setting `worker`", "compile: %w", err)
 	}
-	return read(out, ending)
+	return p.read(out, ending)
 }
 
 // read takes a compile process's output apart. Nothing in it is trusted but as the candidate's own image and log.
-func read(out []byte, ending string) (Built, error) {
+func (p *Pool) read(out []byte, ending string) (Built, error) {
 	from := bytes.NewReader(out)
 	body, err := worker.ReadFrame(from)
 	if err != nil {
@@ -99,7 +113,7 @@ func read(out []byte, ending string) (Built, error) {
 		return Built{}, fmt.Errorf("compile: read the result: %w", err)
 	}
 	if result.Ending != "" {
-		return Built{Failure: Filter(result.Ending, result.Log)}, nil
+		return Built{Failure: Filter(result.Ending, result.Log, p.seconds)}, nil
 	}
 	image := out[len(out)-from.Len():]
 	if len(image) != result.Bytes || len(image) == 0 {
