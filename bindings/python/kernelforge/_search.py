@@ -57,9 +57,7 @@ class _Interrupts:
             signal.signal(signal.SIGINT, self._before)
 
 
-def drive(
-    store: str, study: str, execute: Callable[[dict[str, Any]], dict[str, Any]], progress: Progress
-) -> Outcome:
+def drive(study: str, execute: Callable[[dict[str, Any]], dict[str, Any]], progress: Progress) -> Outcome:
     """Run a started study to its end.
 
     Args:
@@ -81,7 +79,7 @@ def drive(
                 answer = _core.call("study.poll", study=study, timeout_ms=_POLL_MS)
                 outcome.progress = answer["progress"]
                 for event in answer["events"]:
-                    _note(event, progress)
+                    log.debug("%s", event)
                 progress.show(answer["progress"])
                 for task in answer["tasks"]:
                     _carry_out(study, task, execute, outcome)
@@ -141,13 +139,6 @@ def _carry_out(
     if kind == "confirm_model":
         outcome.model = {**result, "plans": [p["plan"]["id"] for p in task["plans"]]}
     _core.call("study.answer", study=study, task=task["task"], result=result)
-
-
-def _note(event: dict[str, Any], progress: Progress) -> None:
-    log.debug("%s", event)
-    if event.get("level") == "warning":
-        progress.say(str(event.get("text", event)))
-        log.warning("%s", event.get("text", event))
 
 
 def _resume(study: str) -> str:

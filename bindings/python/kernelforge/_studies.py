@@ -7,7 +7,6 @@ It owns reading and the words for what was read. It refuses to search and to pub
 from __future__ import annotations
 
 import os
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ def studies(store: str | os.PathLike[str] | None = None) -> list[dict[str, Any]]
     if not path.exists():
         return []
     answer = _core.call("store.studies", store=str(path))
-    return sorted(answer.get("studies", answer.get("value")) or [], key=lambda s: s["made"], reverse=True)
+    return sorted(answer["value"], key=lambda s: s["made"], reverse=True)
 
 
 def find(study: str | None, store: str | os.PathLike[str] | None) -> dict[str, Any] | None:
@@ -90,14 +89,9 @@ def node(study: str, run: str, number: int, store: str | os.PathLike[str] | None
     return _core.call("store.node", store=str(_settings.store_path(store)), study=study, run=run, node=number)
 
 
-def verdicts(run: dict[str, Any]) -> dict[str, int]:
-    """Return how a run's candidates ended: {status: count}. The root (eager) is no candidate."""
-    return dict(Counter(n["status"] for n in run["nodes"] if n["node"] != 0).most_common())
-
-
 def path_to(run: dict[str, Any], number: int) -> list[dict[str, Any]]:
     """Return the nodes from the root's child down to a node."""
-    by_number = {n["node"]: n for n in run["nodes"]}
+    by_number = {n["node"]: n for n in run["tree"]}
     path: list[dict[str, Any]] = []
     while number in by_number and number != 0:
         path.append(by_number[number])
@@ -105,19 +99,23 @@ def path_to(run: dict[str, Any], number: int) -> list[dict[str, Any]]:
     return path[::-1]
 
 
-def trees(runs: list[dict[str, Any]], overloads: dict[str, str]) -> list[dict[str, Any]]:
+def trees(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the tree of each run in short, for reports: counts, the best cost, and the path to the best node."""
     out = []
     for run in runs:
-        ok = [n for n in run["nodes"] if n["status"] == "ok" and n["node"] != 0]
-        best = min(ok, key=lambda n: n["cost"], default=None)
+        # The root is eager, cost 1; it is no candidate.
+        best = min(
+            (n for n in run["tree"] if n["status"] == "ok" and n["node"] != 0),
+            key=lambda n: n["cost"],
+            default=None,
+        )
         steps = path_to(run, best["node"]) if best else []
         out.append(
             {
                 "card": run["card"],
-                "op": overloads.get(run["card"], run["card"]),
-                "nodes": len(run["nodes"]),
-                "verdicts": verdicts(run),
+                "op": run["overload"],
+                "nodes": run["nodes"],
+                "verdicts": run["verdicts"],
                 "best": best["cost"] if best else None,
                 "path": [
                     {k: s.get(k) for k in ("node", "family", "change", "cost", "status")} for s in steps
@@ -133,16 +131,17 @@ def approve_study(
     """Approve proposed winners of a study and write them into its pack; return the pack's folder and the ids.
 
     Raises:
-        UsageFault: no such study, no result yet, or an id that it does not have.
+        UsageFault: no such study, or an id that it does not have.
     """
     from . import _pack
 
-    report = stored_report(study, store).to_dict()
-    if not report.get("pack"):
-        raise UsageFault(f"approve plans of `{study}`: it has no pack (eager won everywhere)")
-    folder = Path(report["pack"])
-    proposed = [p["id"] for p in _pack.read(folder)["plans"] if p["state"] == "proposed"]
-    wanted = proposed if plans is None else plans
+    path = str(_settings.store_path(store))
+    found = load(study, store)
+    wanted = found["waiting"] if plans is None else plans
     if wanted:
-        _core.call("store.approve", store=str(_settings.store_path(store)), study=study, plans=wanted, by=by)
-    return folder, _pack.approve(folder, wanted)
+        _core.call("store.approve", store=path, study=study, plans=wanted, by=by)
+    pack = (found["result"] or {}).get("pack")
+    folder = Path(pack) if pack else _settings.read().pack_folder / study
+    if (folder / "pack.json").exists() and wanted:
+        _pack.approve(folder, wanted)
+    return folder, list(wanted)

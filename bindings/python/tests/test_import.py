@@ -11,7 +11,9 @@ PACKAGE = Path(kernelforge.__file__).parent
 
 
 def _fresh(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=PACKAGE.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=PACKAGE.parent
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -22,7 +24,9 @@ def test_import_loads_neither_torch_nor_the_core_nor_the_extension():
 
 
 def test_help_loads_no_torch():
-    loaded = _fresh("import sys; from kernelforge.cli import parser; parser().format_help(); print('torch' in sys.modules)")
+    loaded = _fresh(
+        "import sys; from kernelforge.cli import parser; parser().format_help(); print('torch' in sys.modules)"
+    )
     assert loaded.strip() == "False"
 
 
@@ -53,7 +57,9 @@ def test_variables_of_this_project_are_read_in_one_file_and_are_six():
 
     found: dict[str, set[str]] = {}
     for path in PACKAGE.rglob("*.py"):
-        for name in re.findall(r"environ\S*\W+\"(KERNELFORGE_\w+)|env\.get\(\"(KERNELFORGE_\w+)", path.read_text()):
+        for name in re.findall(
+            r"environ\S*\W+\"(KERNELFORGE_\w+)|env\.get\(\"(KERNELFORGE_\w+)", path.read_text()
+        ):
             found.setdefault(name[0] or name[1], set()).add(path.name)
     readers = {n: files - {"run.py"} for n, files in found.items()}  # `run --stats` sets one for the script
     assert all(files <= {"_settings.py"} for files in readers.values()), readers

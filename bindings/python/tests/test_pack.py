@@ -3,17 +3,36 @@
 import json
 
 import pytest
-
 from kernelforge import _pack
 from kernelforge.errors import PackFault, UsageFault
 
-PINS = {"torch": "2.15.0+cpu", "device": "A CPU avx512", "threads": 2, "runtime": "1", "toolchain": "g++ 12.2.0"}
-PLAN = {"id": "p-1", "card": "c-1", "variant": "v0", "node": 3, "state": "proposed", "call": {"overload": "aten::relu", "args": [], "outputs": []}, "exact": True}
+PINS = {
+    "torch": "2.15.0+cpu",
+    "device": "A CPU avx512",
+    "threads": 2,
+    "runtime": "1",
+    "toolchain": "g++ 12.2.0",
+}
+PLAN = {
+    "id": "p-1",
+    "card": "c-1",
+    "variant": "v0",
+    "node": 3,
+    "state": "proposed",
+    "call": {"overload": "aten::relu", "args": [], "outputs": []},
+    "exact": True,
+}
 
 
 def _write(folder, **change):
     folder.mkdir(exist_ok=True)
-    document = {"schema": 1, "made": "2026-12-01T10:00:00Z", "target": "host", "pins": PINS, "plans": [PLAN]} | change
+    document = {
+        "schema": 1,
+        "made": "2026-12-01T10:00:00Z",
+        "target": "host",
+        "pins": PINS,
+        "plans": [PLAN],
+    } | change
     (folder / "pack.json").write_text(json.dumps(document))
     return folder
 
@@ -29,7 +48,18 @@ def test_a_folder_without_a_pack_is_said_so_with_a_hint(tmp_path):
     assert e.value.exit_code == 4
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 1}', '{"schema": 1, "plans": 3, "pins": {}}', '{"schema": 1, "plans": [], "pins": []}', "\x00\xff"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"schema": 1}',
+        '{"schema": 1, "plans": 3, "pins": {}}',
+        '{"schema": 1, "plans": [], "pins": []}',
+        "\x00\xff",
+    ],
+)
 def test_a_damaged_document_is_one_clear_error(tmp_path, text):
     (tmp_path / "pack.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(PackFault, match="damaged"):

@@ -4,7 +4,6 @@ import html.parser
 import json
 
 import pytest
-
 from kernelforge._measure import from_pairs, median_interval
 from kernelforge._progress import Progress, span
 from kernelforge._report import Report, rows_of
@@ -14,13 +13,38 @@ CARDS = [
      "variants": [{"id": "v0", "calls": 2, "eager_us": 1000.0}, {"id": "v1", "calls": 1, "eager_us": 500.0}]},
     {"id": "c-2", "overload": "aten::mkldnn_convolution", "layout": "contiguous", "share": 0.6, "variants": [{"id": "v0", "calls": 9, "eager_us": 300.0}]},
 ]  # fmt: skip
-PLANS = [{"card": "c-1", "variant": "v0", "evidence": {"ratio": 4.0, "low": 2.0, "high": 5.0, "samples": 20, "eager_us": 1000.0, "kernelforge_us": 250.0}}]
+PLANS = [
+    {
+        "card": "c-1",
+        "variant": "v0",
+        "evidence": {
+            "ratio": 4.0,
+            "low": 2.0,
+            "high": 5.0,
+            "samples": 20,
+            "eager_us": 1000.0,
+            "kernelforge_us": 250.0,
+        },
+    }
+]
 ENV = {"cpu": "A CPU", "threads": 2, "torch": "2.15.0", "toolchain": "g++ 12.2.0"}
 
 
 def _report(**more):
-    rows = rows_of(CARDS, PLANS, [{"card": "c-1", "verdicts": {"ok": 7, "compile_error": 1}}], {"c-2": "no template <serves> it"})
-    model = {"eager_ms": 250.0, "kernelforge_ms": 180.0, "ratio": 1.39, "low": 1.36, "high": 1.41, "samples": 30}
+    rows = rows_of(
+        CARDS,
+        PLANS,
+        [{"card": "c-1", "verdicts": {"ok": 7, "compile_error": 1}}],
+        {"c-2": "no template <serves> it"},
+    )
+    model = {
+        "eager_ms": 250.0,
+        "kernelforge_ms": 180.0,
+        "ratio": 1.39,
+        "low": 1.36,
+        "high": 1.41,
+        "samples": 30,
+    }
     data = {"schema": 1, "made": "2026-12-01T10:00:00Z", "name": "net", "note": "random weights", "study": "net-1", "store": "/s.db", "pack": "/p",
             "env": ENV, "rows": rows, "model": model, "seconds": {"profile": 2.0, "search": 60.0, "total": 75.0}, "tree": [], "outputs": {}}  # fmt: skip
     return Report({**data, **more})
@@ -45,12 +69,21 @@ def test_a_row_that_eager_keeps_is_there_with_ratio_one_and_its_reason():
 
 def test_text_names_the_ratio_its_interval_the_verdicts_and_the_places():
     text = str(_report())
-    for part in ("1.39x", "1.36 to 1.41, 30 pairs", "8 judged (7 ok, 1 compile_error)", "/p", "random weights", "1 of 2 variants"):
+    for part in (
+        "1.39x",
+        "1.36 to 1.41, 30 pairs",
+        "8 judged (7 ok, 1 compile_error)",
+        "/p",
+        "random weights",
+        "1 of 2 variants",
+    ):
         assert part in text
 
 
 def test_a_model_that_was_not_measured_says_why():
-    assert "not measured (winners wait for approval)" in str(_report(model={"ratio": None, "why": "winners wait for approval"}))
+    assert "not measured (winners wait for approval)" in str(
+        _report(model={"ratio": None, "why": "winners wait for approval"})
+    )
 
 
 class _Page(html.parser.HTMLParser):
@@ -98,7 +131,11 @@ def test_save_writes_by_the_name_of_the_file_and_replaces_in_one_step(tmp_path):
 
 def test_the_interval_of_the_median_is_that_of_the_binomial():
     found = median_interval([float(x) for x in range(1, 11)])
-    assert (found.median, found.low, found.high) == (5.5, 2.0, 9.0)  # 1 - 2 * (1 + 10) / 1024 = 0.979; one further in: 0.891
+    assert (found.median, found.low, found.high) == (
+        5.5,
+        2.0,
+        9.0,
+    )  # 1 - 2 * (1 + 10) / 1024 = 0.979; one further in: 0.891
     assert median_interval([3.0, 1.0, 2.0]).low == 1.0  # too few for 95 %: the extremes
     wide = median_interval([float(x) for x in range(100)])
     assert (wide.low, wide.high) == (39.0, 60.0)  # ranks 40 and 61, the textbook's pair for n = 100
@@ -127,7 +164,14 @@ class _Terminal:
         pass
 
 
-PROGRESS = {"runs": 3, "runs_done": 1, "candidates": 10, "candidates_budget": 40, "seconds_left": 125.0, "best": {"c-1": 0.25, "c-2": 0.9}}
+PROGRESS = {
+    "runs": 3,
+    "runs_done": 1,
+    "candidates": 10,
+    "candidates_budget": 40,
+    "seconds_left": 125.0,
+    "best": {"c-1": 0.25, "c-2": 0.9},
+}
 
 
 def test_progress_is_silent_when_the_stream_is_no_terminal():
@@ -157,6 +201,8 @@ def test_progress_paints_unless_told_not_to(monkeypatch):
     assert "\x1b[" in Progress("auto", stream=_Terminal(tty=True)).line(PROGRESS)
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (3725, "1 h 02 min")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (3725, "1 h 02 min")]
+)
 def test_durations_for_people(seconds, text):
     assert span(seconds) == text

@@ -31,7 +31,8 @@ def add(p: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import torch
 
-    from .._optimize import CANDIDATES, optimize, report
+    from .._job import CANDIDATES
+    from .._optimize import optimize, report
 
     made = options.made_from(args)
     if made.note:

@@ -25,9 +25,9 @@ def run(args: argparse.Namespace) -> int:
     study = _studies.load(args.study, args.store)
     if args.card is None:
         return _one(args, study)
-    chosen = [r for r in study["runs"] if args.card == r["card"] or args.card in r.get("overload", "")]
+    chosen = [r for r in study["runs"] if args.card == r["card"] or args.card in r["overload"]]
     if len(chosen) != 1:
-        names = ", ".join(f"{r['card']} ({r.get('overload', '')})" for r in chosen or study["runs"])
+        names = ", ".join(f"{r['card']} ({r['overload']})" for r in chosen or study["runs"])
         found = "several runs fit" if chosen else "no run fits"
         raise UsageFault(
             f"show `{args.card}` of `{args.study}`: {found} (found {names})", hint="give the card's id"
@@ -50,13 +50,13 @@ def _all(args: argparse.Namespace) -> int:
 def _one(args: argparse.Namespace, study: dict[str, Any]) -> int:
     rows = []
     for r in study["runs"]:
-        counts = ", ".join(f"{n} {s}" for s, n in _studies.verdicts(r).items())
+        counts = ", ".join(f"{n} {s}" for s, n in r["verdicts"].items())
         best = f"{r['best']:.3f}" if r.get("best") else ""
         rows.append(
             [
                 r["card"],
-                r.get("overload", ""),
-                str(len(r["nodes"])),
+                r["overload"],
+                str(r["nodes"]),
                 best,
                 str(len(r.get("winners") or [])),
                 counts,
@@ -69,19 +69,17 @@ def _one(args: argparse.Namespace, study: dict[str, Any]) -> int:
 
 def _tree(args: argparse.Namespace, run: dict[str, Any]) -> int:
     children: dict[int, list[dict[str, Any]]] = {}
-    for n in run["nodes"]:
+    for n in run["tree"]:
         if n["node"] != 0:
             children.setdefault(n["parent"], []).append(n)
-    lines = [f"{run.get('overload', run['card'])}: eager (cost 1)"]
+    lines = [f"{run['overload']}: eager (cost 1)"]
 
     def walk(parent: int, indent: str) -> None:
         below = children.get(parent, [])
         for i, n in enumerate(below):
             last = i == len(below) - 1
             end = f"{n['cost']:.3f}" if n["status"] == "ok" else n["status"]
-            lines.append(
-                f"{indent}{'└─' if last else '├─'} {n['node']} {n.get('family', '')} {n.get('change', '')}: {end}"
-            )
+            lines.append(f"{indent}{'└─' if last else '├─'} {n['node']} {n['family']} {n['change']}: {end}")
             walk(n["node"], indent + ("   " if last else "│  "))
 
     walk(0, "")
@@ -97,7 +95,7 @@ def _node(args: argparse.Namespace, run: dict[str, Any]) -> int:
         return 0
     cost = f", cost {verdict['cost']:.4f}" if verdict["status"] == "ok" else ""
     lines = [
-        f"node {args.node} of {run.get('overload', run['card'])}: {candidate['family']} {candidate['change']}".rstrip(),
+        f"node {args.node} of {run['overload']}: {candidate['family']} {candidate['change']}".rstrip(),
         f"parameters: {', '.join(f'{k}={v}' for k, v in candidate['params'].items())}",
         f"verdict: {verdict['status']}{cost}" + (f": {verdict['detail']}" if verdict["detail"] else ""),
         *(

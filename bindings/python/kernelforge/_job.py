@@ -1,0 +1,308 @@
+"""One call of `optimize`, step by step: profile, choose cards, search, write the pack, serve it, measure the model, report.
+
+It owns the order of the steps and the identity of a study. Each step lives elsewhere: `_profile`, `_search`, `_pack`, `_report`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import fnmatch
+import hashlib
+import json
+import logging
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import _core, _ext, _measure, _outputs, _pack, _pins, _search, _settings, _studies
+from ._inputs import device_of, forward_of
+from ._profile import profile
+from ._progress import Progress
+from ._report import SCHEMA, Report, rows_of
+from .errors import EnvironmentFault, UsageFault, VerifyFault
+
+log = logging.getLogger("kernelforge")
+
+CANDIDATES = 24  # an operator; good starts come first, so most of the gain is in the first dozen
+_BLOCKS = 30  # pairs for the whole model
+_MODEL_SECONDS = 30.0  # at most, for these pairs
+_STUDY_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"  # as the store has it
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The arguments of `optimize`, checked."""
+
+    study: str | None
+    store: Path
+    ops: str | tuple[str, ...]
+    min_share: float
+    candidates: int
+    max_seconds: float | None
+    seed: int
+    review: bool
+    exact: bool
+    out: str | os.PathLike[str] | None
+    fresh: bool
+    progress: str | bool
+    name: str
+    note: str
+
+    def __post_init__(self) -> None:
+        if self.study is not None and not re.fullmatch(_STUDY_NAME, self.study):
+            raise UsageFault(
+                f"optimize into the study `{self.study}`: this cannot be a name",
+                hint="use letters, digits, `_`, `.` and `-`, at most 64",
+            )
+        if not 0 <= self.min_share <= 1:
+            raise UsageFault(f"optimize with min_share={self.min_share}: it is a share (expected 0 to 1)")
+        if self.candidates < 1 or (self.max_seconds is not None and not self.max_seconds > 0):
+            given = f"candidates={self.candidates}, max_seconds={self.max_seconds}"
+            raise UsageFault(f"optimize with {given}: nothing could be tried (expected 1 or more, above 0)")
+
+    def wants(self, overload: str) -> bool:
+        """Return whether `ops` names this overload."""
+        patterns = (self.ops,) if isinstance(self.ops, str) else self.ops
+        names = (overload, overload.removeprefix("aten::"))
+        return self.ops == "auto" or any(fnmatch.fnmatchcase(n, p) for n in names for p in patterns)
+
+
+class Job:
+    """One call of `optimize`. What the machine lacks and what the inputs lack is found before anything is measured."""
+
+    def __init__(self, model: Any, inputs: Any, asked: Asked) -> None:
+        self.started = time.monotonic()
+        self.asked = asked
+        self.model, self.inputs = model, inputs
+        self.forward = forward_of(model, inputs)
+        device_of(model, inputs)
+        self.seconds: dict[str, float] = {}
+        self.store = str(asked.store)
+        _settings.writable_folder(asked.store.parent, "store")
+        self.cache = _settings.writable_folder(_settings.read().cache, "cache")
+        self.compiler = _compiler()
+        self.extension = _ext.load()
+        _core.call("version")
+        self.pins = _pins.pins(self.extension.abi(), self.compiler)
+
+    def run(self) -> Report:
+        """Carry out the steps; return the report."""
+        with _pack.disabled():
+            self.profile = profile(self.model, self.inputs)
+        self.seconds["profile"] = time.monotonic() - self.started
+        self.reasons = self._choose()
+        self.study = self.asked.study or self._identity()
+        out = self.asked.out
+        self.folder = _pack.folder_of(out) if out is not None else _settings.read().pack_folder / self.study
+        if self.asked.fresh and _studies.find(self.study, self.store):
+            _core.call("store.clear", store=self.store, study=self.study)
+        stored = _studies.load(self.study, self.store) if _studies.find(self.study, self.store) else None
+        if stored and self._answers(stored["result"]):
+            return self._again(stored["result"])
+        if stored and stored["runs"]:
+            # A study keeps the cards it began with: shares near `min_share` would else change the set from call to call.
+            began = {r["card"] for r in stored["runs"]}
+            self.cards = [c for c in self.profile.cards if c["id"] in began]
+        return self._result(self._search() if self.cards else _search.Outcome({}))
+
+    # ---- what is searched ---------------------------------------------------------------------------------------
+
+    def _choose(self) -> dict[str, str]:
+        """Split the cards into those to search and those that eager keeps; return the reasons of the latter."""
+        templates = {o["overload"] for o in self.extension.op_table() if o["template"]}
+        reasons: dict[str, str] = {}
+        for card in self.profile.cards:
+            if card["overload"] not in templates:
+                reasons[card["id"]] = "no template serves it"
+            elif not self.asked.wants(card["overload"]):
+                reasons[card["id"]] = "not asked for"
+            elif card["share"] < self.asked.min_share:
+                reasons[card["id"]] = f"below {100 * self.asked.min_share:g} % of the forward"
+        self.cards = [c for c in self.profile.cards if c["id"] not in reasons]
+        return reasons
+
+    def _identity(self) -> str:
+        """Name a study by what was asked: model, every call it makes, machine. Shares move from run to run, so they do not count."""
+        calls = sorted(
+            (c["id"], sorted(json.dumps(v["call"], sort_keys=True) for v in c["variants"]))
+            for c in self.profile.cards
+        )
+        a = self.asked
+        words = json.dumps([a.name, calls, self.pins, a.ops, a.min_share, a.seed])
+        stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", a.name).strip("-.")[:48] or "model"
+        return f"{stem}-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
+
+    # ---- a finished study ---------------------------------------------------------------------------------------
+
+    def _answers(self, result: dict[str, Any] | None) -> bool:
+        """Return whether a stored result answers this call: nothing else asked, no larger budget than was used."""
+        if not result or result["pins"] != self.pins:
+            return False
+        had, a = result["budget"], self.asked
+        time_enough = not had["out_of_time"] or (
+            a.max_seconds is not None and a.max_seconds <= had["max_seconds"]
+        )
+        return (
+            had["exact"] == a.exact
+            and had["review"] == a.review
+            and a.candidates <= had["candidates"]
+            and time_enough
+        )
+
+    def _again(self, data: dict[str, Any]) -> Report:
+        """Serve the pack of a finished study; nothing is searched or measured again."""
+        data = {**data, "reused": True}
+        if data["pack"]:
+            if not (self.folder / "pack.json").exists():
+                _core.call("pack.write", store=self.store, study=self.study, path=str(self.folder))
+            data["pack"] = str(self.folder)
+            # Under review, what was approved since then serves; what still waits does not.
+            data["review"] = any(p["state"] == "proposed" for p in _pack.read(self.folder)["plans"])
+            _pack.apply(self.folder, exact=self.asked.exact)
+        log.info("study `%s` is finished: its pack serves again", self.study)
+        return Report(data)
+
+    # ---- a search -----------------------------------------------------------------------------------------------
+
+    def _search(self) -> _search.Outcome:
+        from .referee import Referee
+
+        bar = Progress(
+            self.asked.progress, {c["id"]: c["overload"].removeprefix("aten::") for c in self.cards}
+        )
+        begin = time.monotonic()
+        _core.call(
+            "study.start",
+            store=self.store,
+            study=self.study,
+            target="host",
+            model=self.asked.name,
+            cards=self.cards,
+            pins=self.pins,
+            settings=self._settings(),
+        )
+        with Referee(self.profile, self.forward, seed=self.asked.seed) as referee:
+            outcome = _search.drive(self.study, referee.execute, bar)
+        confirm = sum(outcome.seconds.get(kind, 0.0) for kind in ("confirm", "confirm_model"))
+        self.seconds["search"], self.seconds["confirm"] = time.monotonic() - begin - confirm, confirm
+        return outcome
+
+    def _settings(self) -> dict[str, Any]:
+        a = self.asked
+        return {
+            "seed": a.seed,
+            "candidates": a.candidates,
+            "seconds": a.max_seconds or 0,
+            "review": a.review,
+            "worker": str(_core.WORKER),
+            "runtime": str(_core.RUNTIME),
+            "compiler": self.compiler,
+            "cache": str(self.cache),
+            "jobs": len(os.sched_getaffinity(0)),
+        }
+
+    # ---- what it came to ----------------------------------------------------------------------------------------
+
+    def _result(self, outcome: _search.Outcome) -> Report:
+        """Write the pack, serve it, measure the whole model, store the report."""
+        a = self.asked
+        runs, plans = [], []
+        if self.cards:
+            runs = _studies.load(self.study, self.store)["runs"]
+            if _core.call("pack.write", store=self.store, study=self.study, path=str(self.folder))["plans"]:
+                plans = [p for p in _pack.read(self.folder)["plans"] if p["exact"] or not a.exact]
+        serving = bool(plans) and not a.review
+        if serving:
+            _pack.apply(self.folder, exact=a.exact)
+            outputs = self._checked_outputs()
+            model = self._whole_model(outcome, [p["id"] for p in plans])
+        else:
+            outputs, model = {}, {"ratio": None, "why": self._why_not(plans)}
+        self.seconds["total"] = time.monotonic() - self.started
+        searched = self.seconds.get("search", 0.0) + self.seconds.get("confirm", 0.0)
+        data = {
+            "schema": SCHEMA,
+            "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+            "name": a.name,
+            "note": a.note,
+            "study": self.study,
+            "store": self.store,
+            "pack": str(self.folder) if plans else None,
+            "review": a.review and bool(plans),
+            "reused": False,
+            "env": _pins.environment(),
+            "pins": self.pins,
+            "budget": {
+                "candidates": a.candidates,
+                "max_seconds": a.max_seconds,
+                "exact": a.exact,
+                "review": a.review,
+                "out_of_time": a.max_seconds is not None and searched >= a.max_seconds,
+            },
+            "rows": rows_of(self.profile.cards, plans, runs, self._reasons(runs)),
+            "model": model,
+            "outputs": outputs,
+            "seconds": {k: round(v, 2) for k, v in self.seconds.items()},
+            "tree": _studies.trees(runs),
+        }
+        if self.cards:
+            _core.call("store.result", store=self.store, study=self.study, result=data)
+        return Report(data)
+
+    def _checked_outputs(self) -> dict[str, Any]:
+        """Compare the model's outputs with eager's; withdraw the pack if they differ."""
+        outputs = _outputs.compare(self.forward, self.extension)
+        if outputs["status"] != "ok":
+            _pack.restore(self.folder)
+            raise VerifyFault(
+                f"optimize `{self.asked.name}`: the model's outputs with plans are not eager's: {outputs['detail']}; its plans are not served",
+                hint=f"`kernelforge verify {self.folder}` judges each plan alone; please report this",
+            )
+        return outputs
+
+    def _whole_model(self, outcome: _search.Outcome, served: list[str]) -> dict[str, Any]:
+        """Return the paired time of the forward with and without plans: the study's own measurement if it was of just these plans."""
+        seen = outcome.model
+        if seen is not None and sorted(seen["plans"]) == sorted(served) and len(seen["on_ms"]) >= _BLOCKS:
+            return _measure.from_pairs(seen["off_ms"], seen["on_ms"]).to_dict()
+        switch = self.extension.set_enabled
+        return _measure.time_model(
+            self.forward, switch, blocks=_BLOCKS, seed=self.asked.seed, max_seconds=_MODEL_SECONDS
+        ).to_dict()
+
+    def _why_not(self, plans: list[dict[str, Any]]) -> str:
+        if plans:
+            return "winners wait for approval"
+        return "no operator gained enough to be served" if self.cards else "no operator was worth a search"
+
+    def _reasons(self, runs: list[dict[str, Any]]) -> dict[str, str]:
+        """Say for each searched card without a plan how near it came."""
+        reasons = dict(self.reasons)
+        for run in runs:
+            best = run["best"]
+            near = (
+                f"best candidate {1 / best:.2f}x in search, no gain confirmed"
+                if best and best < 1
+                else "no candidate was faster"
+            )
+            reasons.setdefault(
+                run["card"], near if run["verdicts"] else run["why"] or "not reached within the budget"
+            )
+        return reasons
+
+
+def _compiler() -> str:
+    found = _settings.compiler()
+    if found is None:
+        asked = _settings.read().compiler
+        what = (
+            f"the compiler `{asked}` of KERNELFORGE_COMPILER is not there"
+            if asked
+            else "no C++ compiler found (looked for g++, clang++)"
+        )
+        hint = "install g++ (Debian: apt-get install g++) or set KERNELFORGE_COMPILER; packs that exist are served without one"
+        raise EnvironmentFault(f"search kernels: {what}", hint=hint)
+    return found

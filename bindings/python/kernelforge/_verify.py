@@ -1,0 +1,222 @@
+"""Judges a pack again on this machine: every plan's outputs against eager's by the referee's rules, and paired timing by the real dispatch path.
+
+It owns `verify` (a fresh process, so that a crash is a finding) and what runs in it. Needs torch and the extension: no Go, no compiler.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from . import _ext, _pack, _pins
+from ._measure import median_interval
+from .errors import PackFault, VerifyFault
+
+_SAMPLE_NS = (
+    200_000  # one timed sample lasts about this long, so that the clock and the call around it do not count
+)
+_MAX_SETS = 8
+_SET_BYTES = (
+    64 << 20
+)  # input sets rotate over this much, twice the largest last-level cache of a core's neighbourhood seen, or _MAX_SETS
+
+
+def verify(
+    pack: str | os.PathLike[str], *, seed: int = 0, blocks: int = 40, accept: bool = False
+) -> dict[str, Any]:
+    """Judge a pack again in a fresh process and return what was found.
+
+    Args:
+        pack: folder of the pack.
+        seed: chance of inputs and order.
+        blocks: pairs of timings a plan.
+        accept: if everything passes, write this machine's pins into the pack, so that it is served here.
+
+    Returns:
+        {"passed", "plans": [{"id", "overload", "status", "detail", "ratio", "low", "high", "eager_us", "kernelforge_us"}], "pins": {name: [pack's, here]}}
+
+    Raises:
+        PackFault: the pack cannot be read.
+        VerifyFault: the process died while it ran a plan (which one is in the text).
+
+    Example:
+        >>> kernelforge.verify("resnet50.kfpack")["passed"]
+        True
+    """
+    folder = _pack.folder_of(pack)
+    threads = str(_pack.read(folder)["pins"].get("threads", 1))
+    command = [sys.executable, "-m", "kernelforge._verify", str(folder), str(seed), str(blocks)]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("KERNELFORGE_")}
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(Path(__file__).parents[1]), *filter(None, [environment.get("PYTHONPATH")])]
+    )
+    environment["OMP_NUM_THREADS"] = threads
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    last = lines[-1] if lines else {}
+    if done.returncode != 0 or "passed" not in last:
+        if "error" in last:
+            raise PackFault(last["error"]["text"], last["error"]["hint"])
+        where = f"plan {last['begin']}" if "begin" in last else "its start"
+        tail = done.stderr.strip().splitlines()
+        raise VerifyFault(
+            f"verify `{folder}`: the process ended with code {done.returncode} at {where}"
+            + (f" ({tail[-1]})" if tail else ""),
+            hint="do not apply this pack here; search again with `kernelforge optimize`",
+        )
+    if accept and last["passed"]:
+        _accept(folder, {name: here for name, (_, here) in last["pins"].items()})
+        last["accepted"] = True
+    return last
+
+
+def _accept(folder: Path, pins: dict[str, Any]) -> None:
+    from ._report import write_whole
+
+    document = _pack.read(folder)
+    document["pins"].update(pins)
+    write_whole(folder / "pack.json", json.dumps(document, indent=1) + "\n")
+
+
+# ---- in the fresh process ---------------------------------------------------------------------------------------
+
+
+def judge(folder: Path, seed: int, blocks: int, tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Judge every plan of a pack in this process. `tell` hears which plan begins, so that a crash has a name."""
+    import torch
+
+    document = _pack.read(folder)
+    torch.set_num_threads(int(document["pins"].get("threads", torch.get_num_threads())))
+    extension = _ext.load()
+    here = _pins.pins(extension.abi())
+    differing = {
+        n: [theirs, here.get(n)]
+        for n, theirs in document["pins"].items()
+        if n != "toolchain" and here.get(n) != theirs
+    }
+    try:
+        opened = {p.id: p for p in extension.pack_open(str(folder), None)}
+    except RuntimeError as e:
+        raise PackFault(
+            f"load pack `{folder}`: {e}", hint="copy it again from where it was made, or search again"
+        ) from e
+    results = []
+    with torch.no_grad():
+        for plan in document["plans"]:
+            tell({"begin": plan["id"]})
+            results.append(
+                {
+                    "id": plan["id"],
+                    "overload": plan["call"]["overload"],
+                    **_judge_plan(extension, opened[plan["id"]], plan, seed, blocks),
+                }
+            )
+    passed = all(r["status"] == "ok" for r in results)
+    return {"schema": 1, "pack": str(folder), "passed": passed, "plans": results, "pins": differing}
+
+
+def _judge_plan(extension: Any, loaded: Any, plan: dict[str, Any], seed: int, blocks: int) -> dict[str, Any]:
+    from .referee.cases import Variant, bounds_of, compare
+
+    variant = Variant(plan["call"], None, seed)
+    variant = Variant(plan["call"], _likely(plan["call"], variant), seed)
+    extension.publish([loaded])
+    try:
+        for item in variant.inputs():
+            arguments = variant.arguments(variant.draw(item.kind, item.number))
+            bounds = bounds_of(variant.overload, arguments, item.kind)
+            before = loaded.hits
+            outputs = extension.call(variant.overload.name, _private(arguments))
+            if loaded.hits != before + 1:
+                return _found(
+                    "not_served",
+                    f"{item.kind} input {item.number}: the guard did not serve it: {_why(extension, variant.overload.name)}",
+                )
+            finding = compare(bounds, outputs)
+            if finding.status != "ok":
+                return _found(finding.status, f"{item.kind} input {item.number}: {finding.detail}")
+        timed = _time(extension, variant, blocks, seed)
+    finally:
+        extension.unpublish()
+    slow = timed["high"] < 1
+    return {**_found("slower" if slow else "ok", "slower than eager here" if slow else ""), **timed}
+
+
+def _found(status: str, detail: str) -> dict[str, Any]:
+    return {
+        "status": status,
+        "detail": detail,
+        "ratio": None,
+        "low": None,
+        "high": None,
+        "eager_us": None,
+        "kernelforge_us": None,
+    }
+
+
+def _why(extension: Any, overload: str) -> str:
+    return (
+        ", ".join(extension.stats()["ops"].get(overload, {}).get("fallbacks", {})) or "no reason was counted"
+    )
+
+
+def _likely(call: dict[str, Any], variant: Any) -> list[Any]:
+    """Return a payload for a call whose own is not in the pack: normal values, and variances that are positive."""
+    tensors = variant.draw("fresh", 0)
+    for (name, _), t in zip(variant.descriptors, tensors, strict=True):
+        if "var" in name and t.is_floating_point():
+            t.abs_().add_(0.5)
+    return list(variant.arguments(tensors))
+
+
+def _private(arguments: list[Any]) -> list[Any]:
+    from .referee.calls import clone, map_tensors
+
+    return map_tensors(arguments, clone)
+
+
+def _time(extension: Any, variant: Any, blocks: int, seed: int) -> dict[str, Any]:
+    """Time pairs over rotating sets of inputs, as many as leave the caches cold for large tensors."""
+    first = variant.arguments(variant.draw("captured", 0))
+    size = max(1, sum(t.numel() * t.element_size() for t in _tensors(first)))
+    sets = [_private(first) for _ in range(max(2, min(_MAX_SETS, _SET_BYTES // size)))]
+    name = variant.overload.name
+    one = sorted(extension.time_calls(name, sets, 5, 1, False))[2]
+    inner = max(1, int(_SAMPLE_NS / max(one, 1.0)))
+    pairs = extension.time_pairs(name, sets, blocks, inner, seed)
+    ratio = median_interval([e / o for e, o in zip(pairs["eager_ns"], pairs["ours_ns"], strict=True)])
+    eager, ours = median_interval(pairs["eager_ns"]).median, median_interval(pairs["ours_ns"]).median
+    return {
+        "ratio": ratio.median,
+        "low": ratio.low,
+        "high": ratio.high,
+        "eager_us": eager / 1e3,
+        "kernelforge_us": ours / 1e3,
+    }
+
+
+def _tensors(arguments: list[Any]) -> list[Any]:
+    from ._inputs import tensors_of
+
+    return list(tensors_of(arguments))
+
+
+def _main(argv: list[str]) -> int:
+    def tell(line: dict[str, Any]) -> None:
+        print(json.dumps(line), flush=True)
+
+    try:
+        tell(judge(Path(argv[0]), int(argv[1]), int(argv[2]), tell))
+    except PackFault as e:
+        tell({"error": {"text": e.text, "hint": e.hint}})
+        return 4
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(_main(sys.argv[1:]))

@@ -1,0 +1,75 @@
+"""`kernelforge verify PACK`: correctness and paired timing again, on this machine, in a fresh process. Exit code 4 if anything fails."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .. import _settings
+from .._report import table
+from . import options
+
+
+def add(p: argparse.ArgumentParser) -> None:
+    p.add_argument(
+        "pack", metavar="PACK|STUDY", help="folder of a pack, or a study whose pack lies in the packs folder"
+    )
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--blocks", type=options.positive, default=40, help="pairs of timings a plan (40)")
+    p.add_argument(
+        "--accept",
+        action="store_true",
+        help="if everything passes, write this machine's pins into the pack, so that it is served here",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from .._verify import verify
+
+    folder = Path(args.pack)
+    if not folder.exists() and (_settings.read().pack_folder / args.pack).is_dir():
+        folder = _settings.read().pack_folder / args.pack
+    found = verify(folder, seed=args.seed, blocks=args.blocks, accept=args.accept)
+    rows = []
+    for p in found["plans"]:
+        numbers = (
+            [
+                f"{p['eager_us']:.1f}",
+                f"{p['kernelforge_us']:.1f}",
+                f"{p['ratio']:.2f} ({p['low']:.2f} to {p['high']:.2f})",
+            ]
+            if p["ratio"]
+            else ["", "", ""]
+        )
+        rows.append(
+            [
+                p["id"],
+                p["overload"].removeprefix("aten::"),
+                *numbers,
+                p["status"] + (f": {p['detail']}" if p["detail"] else ""),
+            ]
+        )
+    lines = table(
+        ["plan", "operator", "eager us", "kernelforge us", "ratio (95 % interval)", "verdict"],
+        rows,
+        right=(2, 3),
+    )
+    lines += [
+        "",
+        *(
+            f"pin {name}: judged with `{theirs}`, here `{here}`"
+            for name, (theirs, here) in found["pins"].items()
+        ),
+    ]
+    ok = sum(p["status"] == "ok" for p in found["plans"])
+    lines.append(
+        f"{ok} of {len(found['plans'])} plans passed: outputs as eager's, none slower than eager"
+        if found["passed"]
+        else f"failed: {len(rows) - ok} of {len(rows)} plans"
+    )
+    if found["pins"] and found["passed"]:
+        lines.append(
+            "the pack is served here now" if found.get("accepted") else "add --accept to have it served here"
+        )
+    options.emit(args, found, "\n".join(lines))
+    return 0 if found["passed"] else 4
