@@ -1,0 +1,152 @@
+// host.cc: the host target. Code is an ELF shared object, checked, then loaded from a sealed memory file; kernels run through kfr_parallel.
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "image.h"
+#include "error.h"
+#include "memfile.h"
+#include "target.h"
+
+namespace kf {
+namespace {
+
+union kf_arg {  // as the prelude of host kernels declares it
+  void* p;
+  int64_t i;
+  double f;
+};
+using Entry = void (*)(int64_t begin, int64_t end, const kf_arg* args);
+
+constexpr int64_t kWorkMax = int64_t{1} << 48;
+constexpr int32_t kThreadsMax = 4096;
+enum Geometry : size_t { kWork, kGrain };
+
+int64_t fact(int name, int64_t otherwise) {
+  long v = sysconf(name);
+  return v > 0 ? v : otherwise;
+}
+
+// A path of the memory file that no other image was opened by. The loader takes an image for loaded when it knows its name, and a
+// descriptor's number is used again after closing; so a serial number is written into the path with segments that change nothing.
+std::string unique_path(int fd) {
+  static std::atomic<uint32_t> serial{0};
+  uint32_t n = serial.fetch_add(1);
+  std::string path = "/proc/self/fd/";
+  for (int bit = 0; bit < 32; ++bit) path += n >> bit & 1 ? ".///" : "././";
+  return path + std::to_string(fd);
+}
+
+class HostProgram final : public Program {
+ public:
+  HostProgram(Spec spec, int32_t threads, std::string_view image) : spec_(std::move(spec)), threads_(threads) {
+    std::vector<std::string> names;
+    for (const Kernel& k : spec_.kernels) names.push_back(k.entry);
+    MemFile file("kernelforge", image);
+    std::vector<uint64_t> offsets = check_host_image(file.bytes(), names);  // on the sealed copy: nobody can change it after the check
+    std::string path = unique_path(file.fd());
+    handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_ == nullptr) {
+      const char* why = dlerror();
+      throw Error(KFR_BAD_CODE, "load the image: the loader refused it: " + std::string(why == nullptr ? "no reason given" : why));
+    }
+    link_map* map = nullptr;
+    if (dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || path != map->l_name) {
+      dlclose(handle_);
+      throw Error(KFR_SYSTEM, "load the image: the loader took it for another image");
+    }
+    for (uint64_t offset : offsets) entries_.push_back(reinterpret_cast<Entry>(map->l_addr + offset));
+  }
+  ~HostProgram() override {
+    if (handle_ != nullptr) dlclose(handle_);
+  }
+  HostProgram(const HostProgram&) = delete;
+  HostProgram& operator=(const HostProgram&) = delete;
+
+  void launch(void* const* slots, const kfr_parallel* parallel, void*) const override {
+    if (parallel == nullptr || parallel->run == nullptr) throw Error(KFR_BAD_ARGUMENT, "no `parallel` (host kernels need one)");
+    if (parallel->threads != threads_) {
+      throw Error(KFR_LAUNCH, "the plan was judged with " + std::to_string(threads_) + " threads (this call has " + std::to_string(parallel->threads) + ")",
+                  "run with that thread count, or judge the plan again");
+    }
+    for (const Kernel& kernel : spec_.kernels) {
+      for (const Arg& arg : kernel.args) {
+        if (arg.kind == Arg::kSlot && slots[arg.slot] == nullptr) throw Error(KFR_BAD_ARGUMENT, "slot " + std::to_string(arg.slot) + " is NULL");
+      }
+    }
+    uint32_t first = spec_.inputs + spec_.outputs;
+    for (size_t i = 0; i < spec_.workspaces.size(); ++i) {
+      void* at = slots[first + i];
+      if (spec_.workspaces[i].zeroed && at != nullptr) std::memset(at, 0, spec_.workspaces[i].bytes);
+    }
+    for (size_t k = 0; k < spec_.kernels.size(); ++k) run(spec_.kernels[k], entries_[k], slots, *parallel);
+  }
+  void warm() const override {}
+
+ private:
+  struct Body {
+    Entry entry;
+    kf_arg args[kKernelArgsMax];
+  };
+
+  static void run(const Kernel& kernel, Entry entry, void* const* slots, const kfr_parallel& parallel) {
+    Body body;
+    body.entry = entry;
+    kf_arg* at = body.args;
+    for (const Arg& arg : kernel.args) {
+      switch (arg.kind) {
+        case Arg::kSlot: at->p = slots[arg.slot]; break;
+        case Arg::kInt: at->i = arg.integer; break;
+        case Arg::kFloat: at->f = arg.real; break;
+      }
+      ++at;
+    }
+    auto call = [](void* ctx, int64_t begin, int64_t end) {
+      const Body& b = *static_cast<const Body*>(ctx);
+      b.entry(begin, end, b.args);
+    };
+    parallel.run(parallel.ctx, 0, kernel.geometry[kWork], kernel.geometry[kGrain], call, &body);
+  }
+
+  Spec spec_;
+  int32_t threads_;
+  void* handle_ = nullptr;
+  std::vector<Entry> entries_;
+};
+
+class HostTarget final : public Target {
+ public:
+  const char* name() const override { return "host"; }
+  bool typed_args() const override { return false; }
+
+  int32_t facts(json::Fields& plan, Names* names) const override {
+    auto threads = static_cast<int32_t>(plan.need("threads").integer(1, kThreadsMax));
+    names->define("threads", threads);
+    names->define("cache_line", fact(_SC_LEVEL1_DCACHE_LINESIZE, 64));
+    names->define("l2_bytes", fact(_SC_LEVEL2_CACHE_SIZE, int64_t{1} << 20));
+    return threads;
+  }
+  std::vector<int64_t> read_geometry(json::Fields& kernel, const Names& names) const override {
+    int64_t work = read_expr(kernel.need("work"), names, 1, kWorkMax);
+    int64_t grain = read_expr(kernel.need("grain"), names, 1, kWorkMax);
+    return {work, grain};
+  }
+  std::unique_ptr<Program> load(Spec spec, int32_t threads, std::string_view image) const override {
+    return std::make_unique<HostProgram>(std::move(spec), threads, image);
+  }
+};
+
+}  // namespace
+
+const Target& host_target() {
+  static const HostTarget target;
+  return target;
+}
+
+}  // namespace kf

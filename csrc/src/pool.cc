@@ -1,0 +1,68 @@
+// pool.cc: one task at a time, cut into at most `threads` equal parts; part 0 belongs to the caller.
+#include "pool.h"
+
+#include <algorithm>
+
+void kfr_pool::Task::part(int32_t index) const {
+  int64_t from = begin + index * chunk;
+  if (from < end) body(ctx, from, std::min(end, from + chunk));
+}
+
+kfr_pool::kfr_pool(int32_t threads) : threads_(threads) {
+  try {
+    for (int32_t i = 1; i < threads_; ++i) workers_.emplace_back([this, i] { work(i); });
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
+
+kfr_pool::~kfr_pool() { stop(); }
+
+void kfr_pool::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& t : workers_) t.join();
+}
+
+void kfr_pool::run(int64_t begin, int64_t end, int64_t grain, Body body, void* ctx) {
+  int64_t n = end - begin;
+  if (n <= 0) return;
+  int64_t step = std::max<int64_t>(grain, 1);
+  auto parts = static_cast<int32_t>(std::min<int64_t>(threads_, n / step + (n % step != 0)));
+  if (parts <= 1) {
+    body(ctx, begin, end);
+    return;
+  }
+  std::lock_guard caller(caller_);
+  Task task{body, ctx, begin, end, n / parts + (n % parts != 0), parts};
+  {
+    std::lock_guard lock(mutex_);
+    task_ = task;
+    ++generation_;
+    running_ = parts - 1;
+  }
+  wake_.notify_all();
+  task.part(0);
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [this] { return running_ == 0; });
+}
+
+void kfr_pool::work(int32_t index) {
+  uint64_t seen = 0;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [&] { return stopping_ || generation_ != seen; });
+    if (stopping_) return;
+    seen = generation_;
+    if (index >= task_.parts) continue;
+    Task task = task_;
+    lock.unlock();
+    task.part(index);
+    lock.lock();
+    if (--running_ == 0) done_.notify_one();
+  }
+}
