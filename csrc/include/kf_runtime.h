@@ -192,6 +192,12 @@ kfr_status kfr_time_reference(const kfr_parallel* parallel, uint32_t samples, do
 /* Monotonic clock, nanoseconds: the ruler of both sides. */
 int64_t kfr_now_ns(void);
 
+/* ---- faults ---------------------------------------------------------------------------------------------- */
+
+/* For the worker only: when a candidate faults (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP), one line `kf-fault signal=N address=HEX`
+ * is written to fd, then the process dies of the signal. Replaces the process's own handlers of these signals. fd stays the caller's. */
+kfr_status kfr_fault_report(int32_t fd, kfr_error* error);
+
 /* ---- packs ----------------------------------------------------------------------------------------------- */
 
 /* Opens a pack folder: reads pack.json strictly, compares pins, checks every hash, makes every plan. Nothing is published.
