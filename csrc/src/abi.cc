@@ -11,6 +11,7 @@
 
 #include "buffer.h"
 #include "error.h"
+#include "fault.h"
 #include "image.h"
 #include "pack.h"
 #include "plan.h"
@@ -213,6 +214,13 @@ kfr_status kfr_time_reference(const kfr_parallel* parallel, uint32_t samples, do
 }
 
 int64_t kfr_now_ns(void) { return kf::now_ns(); }
+
+kfr_status kfr_fault_report(int32_t fd, kfr_error* error) {
+  return guarded(error, [&] {
+    require(fd >= 0, "report faults: no file descriptor");
+    kf::report_faults(fd);
+  });
+}
 
 kfr_status kfr_pack_open(const char* folder, const char* pins, size_t pins_n, int32_t device, kfr_pack** pack, kfr_error* error) {
   return guarded(error, [&] {

@@ -56,7 +56,7 @@ void report_faults(int fd) {
   sigfillset(&action.sa_mask);
   for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}) {
     if (sigaction(number, &action, nullptr) != 0) {
-      throw Error(KFR_SYSTEM, "report faults: handle signal " + std::to_string(number) + ": " + std::strerror(errno));
+      throw Error(KFR_SYSTEM, "report faults: handle signal " + std::to_string(number) + ": " + errno_text(errno));
     }
   }
 }
