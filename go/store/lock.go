@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -14,14 +16,25 @@ import (
 // Lock is the right to run one study. The kernel gives it back when the process ends, however it ends.
 type Lock struct{ file *os.File }
 
+// A process that only looks (Running) or delivers a message holds the lock for a moment; whoever wants it tries that long.
+const (
+	lockTries = 10
+	lockPause = 8 * time.Millisecond
+)
+
 // Lock takes the study for this process. Another process that has it is named in the error.
 func (s *Store) Lock(study string) (*Lock, error) {
-	path := fmt.Sprintf("%s.%s.lock", s.path, study)
+	path := s.lockPath(study)
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o644)
 	if err != nil {
 		return nil, card.Fail(card.CodeStore, hintPlace, "lock study `%s`: %w", study, err)
 	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	for try := 1; errors.Is(err, unix.EWOULDBLOCK) && try < lockTries; try++ {
+		time.Sleep(lockPause)
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err != nil {
 		defer file.Close()
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, card.Fail(card.CodeStore, hintPlace, "lock study `%s` with `%s`: %w", study, path, err)
@@ -43,9 +56,11 @@ func (s *Store) Lock(study string) (*Lock, error) {
 	return &Lock{file}, nil
 }
 
+func (s *Store) lockPath(study string) string { return s.path + "." + url.PathEscape(study) + ".lock" }
+
 // Running says whether a process runs the study.
 func (s *Store) Running(study string) bool {
-	file, err := os.Open(fmt.Sprintf("%s.%s.lock", s.path, study))
+	file, err := os.Open(s.lockPath(study))
 	if err != nil {
 		return false
 	}

@@ -26,12 +26,12 @@ func (s *Study) Device() string {
 	return device
 }
 
-var studyPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+var studyPattern = regexp.MustCompile(`^[^/\x00-\x1f]{1,80}$`)
 
 // Create writes a new study with its cards and its first events, in one step.
 func (s *Store) Create(study *Study, first ...Entry) error {
 	if !studyPattern.MatchString(study.ID) {
-		return card.Fail(card.CodeRequest, "use letters, digits, `_`, `.` and `-`, at most 64", "create study `%s`: this cannot be a name", study.ID)
+		return card.Fail(card.CodeRequest, "at most 80 bytes, without `/`", "create study `%s`: this cannot be a name", study.ID)
 	}
 	pins, err := json.Marshal(study.Pins)
 	if err != nil {

@@ -1,0 +1,297 @@
+package forge
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/judge"
+	"github.com/kernelforge/kernelforge/go/search"
+	"github.com/kernelforge/kernelforge/go/store"
+)
+
+// The data of each kind of event (docs/formats.md, `events`). Readers are lenient: an older log may lack fields that came later.
+
+type sessionEvent struct {
+	PID      int      `json:"pid"`
+	Resumed  bool     `json:"resumed"`
+	Settings Settings `json:"settings"`
+}
+
+type forecastEvent struct {
+	Runs       []runForecast `json:"runs"`
+	Candidates int           `json:"candidates"`
+	Seconds    float64       `json:"seconds"`
+	USD        float64       `json:"usd"`
+}
+
+type runForecast struct {
+	Card       string  `json:"card"`
+	Gain       float64 `json:"gain"`
+	Candidates int     `json:"candidates"`
+	Seconds    float64 `json:"seconds"`
+	Why        string  `json:"why"`
+}
+
+// States of a run: it ends only after its finalists were confirmed.
+const (
+	runStarted = "started"
+	runEnded   = "ended"
+)
+
+type runEvent struct {
+	State string `json:"state"`
+	Why   string `json:"why"`
+}
+
+type selectionEvent struct {
+	search.Selection
+	Submission int64 `json:"submission,omitempty"` // number of the event that brought the candidate
+}
+
+type proposalEvent struct {
+	Seq       int             `json:"seq"`
+	Candidate *card.Candidate `json:"candidate,omitempty"` // its source is the SHA-256 of the source
+	None      string          `json:"none"`                // why there is no candidate
+	Closed    bool            `json:"closed,omitempty"`    // and there will be none below this parent
+}
+
+type attemptEvent struct {
+	Seq       int            `json:"seq"`
+	Attempt   int            `json:"attempt"`
+	Candidate card.Candidate `json:"candidate"`
+	Verdict   card.Verdict   `json:"verdict"`
+}
+
+type verdictEvent struct {
+	Seq     int           `json:"seq"`
+	Node    search.NodeID `json:"node"`
+	Verdict card.Verdict  `json:"verdict"`
+}
+
+type spendEvent struct {
+	What    string  `json:"what"` // "prepare", "judge", "confirm", "model"
+	Seconds float64 `json:"seconds"`
+	USD     float64 `json:"usd"`
+}
+
+type samplesEvent struct {
+	Variant       string  `json:"variant"`
+	Node          int     `json:"node"`
+	Accepted      bool    `json:"accepted"`
+	Ratio         float64 `json:"ratio"`
+	Low           float64 `json:"low"`
+	High          float64 `json:"high"`
+	Samples       int     `json:"samples"`
+	EagerUS       float64 `json:"eager_us"`
+	KernelforgeUS float64 `json:"kernelforge_us"`
+	AAHalfWidth   float64 `json:"aa_half_width"`
+	Detail        string  `json:"detail"`
+}
+
+// Blob names bytes of the store, or a file of a pack.
+type Blob struct {
+	SHA256 string `json:"sha256"`
+	Bytes  int    `json:"bytes"`
+}
+
+// Evidence is why a plan may serve.
+type Evidence struct {
+	Ratio         float64 `json:"ratio"` // eager time / our time
+	Low           float64 `json:"low"`
+	High          float64 `json:"high"`
+	Samples       int     `json:"samples"`
+	EagerUS       float64 `json:"eager_us"`
+	KernelforgeUS float64 `json:"kernelforge_us"`
+	Rule          int     `json:"rule"` // tolerance rule: 1 bitwise, 2 relative to eager's own error
+	Tier          int     `json:"tier"` // of the sandbox
+}
+
+// Winner is a plan as a pack holds it.
+type Winner struct {
+	judge.Plan
+	Code     Blob     `json:"code"`
+	Source   Blob     `json:"source"`
+	Evidence Evidence `json:"evidence"`
+}
+
+type planEvent struct {
+	Plan   Winner `json:"plan"`
+	Served bool   `json:"served"` // false: a better node of this variant came later, or it did not help the model
+	Why    string `json:"why"`
+}
+
+type modelEvent struct {
+	Plans   []string  `json:"plans"` // that were on
+	OnMS    []float64 `json:"on_ms"`
+	OffMS   []float64 `json:"off_ms"`
+	Ratio   float64   `json:"ratio"`
+	Low     float64   `json:"low"`
+	High    float64   `json:"high"`
+	LeftOut []string  `json:"left_out"`
+	Why     string    `json:"why"`
+}
+
+// Submission is a candidate from outside, to be judged below a node of a run.
+type Submission struct {
+	Run       string         `json:"run"`
+	Parent    int            `json:"parent"`
+	Candidate card.Candidate `json:"candidate"`
+	By        string         `json:"by"`
+}
+
+// Approval says who approved which plans.
+type Approval struct {
+	Plans []string `json:"plans"`
+	By    string   `json:"by"`
+}
+
+type stateEvent struct {
+	State string `json:"state"` // "running", "done", "failed", "stopped"
+	Why   string `json:"why"`
+}
+
+// decode reads the data of an event.
+func decode[T any](event store.Event) (T, error) {
+	var data T
+	if err := json.Unmarshal(event.Data, &data); err != nil {
+		return data, card.Fail(card.CodeStore, "restore the store from a copy, or clear the study",
+			"read event %d (`%s`): %w", event.Seq, event.Kind, err)
+	}
+	return data, nil
+}
+
+// history is a study as its log tells it.
+type history struct {
+	settings  *Settings // of the newest session; nil before the first
+	state     stateEvent
+	runs      map[string]*runHistory
+	order     []string // of the runs, as they began
+	spent     spendEvent
+	model     *modelEvent
+	modelSeq  int64
+	approved  map[string]bool
+	result    json.RawMessage
+	judged    int // candidates, over all runs
+	judgeTime float64
+}
+
+// runHistory is the part of one run: what its tree is made of, in order.
+type runHistory struct {
+	events    []store.Event // selections, proposals, verdicts
+	state     runEvent
+	endedWith *Settings      // of the session in which it ended
+	best      float64        // least cost of a candidate; 0 before the first that is ok
+	taken     map[int64]bool // submissions that were taken up
+	submitted []store.Event
+	confirmed map[string]samplesEvent // by variant and node
+	winners   map[string]planEvent    // by variant: the newest
+	winnerSeq int64
+	spent     spendEvent
+	judgeTime float64
+	judged    int
+}
+
+func confirmKey(variant string, node int) string { return fmt.Sprintf("%s/%d", variant, node) }
+
+// read derives the history of a study from its log.
+func readHistory(events []store.Event) (*history, error) {
+	h := &history{runs: map[string]*runHistory{}, approved: map[string]bool{}}
+	for _, event := range events {
+		if err := h.add(event); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+func (h *history) run(id string) *runHistory {
+	if h.runs[id] == nil {
+		h.runs[id] = &runHistory{taken: map[int64]bool{}, confirmed: map[string]samplesEvent{}, winners: map[string]planEvent{}}
+		h.order = append(h.order, id)
+	}
+	return h.runs[id]
+}
+
+func (h *history) add(event store.Event) (err error) {
+	switch event.Kind {
+	case store.KindSession:
+		var data sessionEvent
+		if data, err = decode[sessionEvent](event); err == nil {
+			h.settings = &data.Settings
+		}
+	case store.KindState:
+		h.state, err = decode[stateEvent](event)
+	case store.KindRun:
+		run := h.run(event.Run)
+		if run.state, err = decode[runEvent](event); run.state.State == runEnded {
+			run.endedWith = h.settings
+		}
+	case store.KindSelection:
+		run := h.run(event.Run)
+		run.events = append(run.events, event)
+		var data selectionEvent
+		if data, err = decode[selectionEvent](event); err == nil && data.Submission != 0 {
+			run.taken[data.Submission] = true
+		}
+	case store.KindProposal, store.KindAttempt:
+		h.run(event.Run).events = append(h.run(event.Run).events, event)
+	case store.KindVerdict:
+		run := h.run(event.Run)
+		run.events = append(run.events, event)
+		run.judged++
+		h.judged++
+		var data verdictEvent
+		if data, err = decode[verdictEvent](event); err == nil && data.Verdict.Status == card.OK && (run.best == 0 || data.Verdict.Cost < run.best) {
+			run.best = data.Verdict.Cost
+		}
+	case store.KindSubmission:
+		h.run(event.Run).submitted = append(h.run(event.Run).submitted, event)
+	case store.KindSpend:
+		var data spendEvent
+		if data, err = decode[spendEvent](event); err == nil {
+			h.spend(event.Run, data)
+		}
+	case store.KindSamples:
+		var data samplesEvent
+		if data, err = decode[samplesEvent](event); err == nil {
+			h.run(event.Run).confirmed[confirmKey(data.Variant, data.Node)] = data
+		}
+	case store.KindPlan:
+		var data planEvent
+		if data, err = decode[planEvent](event); err == nil {
+			h.run(event.Run).winners[data.Plan.Variant] = data
+			h.run(event.Run).winnerSeq = event.Seq
+		}
+	case store.KindModel:
+		var data modelEvent
+		if data, err = decode[modelEvent](event); err == nil {
+			h.model, h.modelSeq = &data, event.Seq
+		}
+	case store.KindApproval:
+		var data Approval
+		if data, err = decode[Approval](event); err == nil {
+			for _, plan := range data.Plans {
+				h.approved[plan] = true
+			}
+		}
+	case store.KindResult:
+		h.result = event.Data
+	}
+	return err
+}
+
+func (h *history) spend(run string, data spendEvent) {
+	h.spent.Seconds += data.Seconds
+	h.spent.USD += data.USD
+	if run == "" {
+		return
+	}
+	r := h.run(run)
+	r.spent.Seconds += data.Seconds
+	r.spent.USD += data.USD
+	if data.What == "judge" {
+		r.judgeTime += data.Seconds
+		h.judgeTime += data.Seconds
+	}
+}

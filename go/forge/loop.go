@@ -1,0 +1,226 @@
+package forge
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/search"
+	"github.com/kernelforge/kernelforge/go/store"
+)
+
+// live runs the study to its end, then gives back all that it holds.
+func (w *work) live() {
+	err := safe("run study `"+w.ID+"`", func() error { return w.all(w.ctx) })
+	w.stop(err) // proposals that still run end now
+	w.group.Wait()
+	if w.theJudge != nil {
+		err = errors.Join(err, safe("stop the judge", func() error { w.theJudge.Shutdown(); return nil }))
+	}
+	state := stateEvent{State: StateDone}
+	switch {
+	case err != nil && card.AsError(err).Code == card.CodeStopped, err == nil && w.finishing():
+		state = stateEvent{State: stateStopped, Why: stoppedByUser}
+		err = nil
+	case err != nil:
+		state = stateEvent{State: StateFailed, Why: err.Error()}
+	}
+	if unsaved := w.append("", store.Entry{Kind: store.KindState, Data: state}); err == nil {
+		err = unsaved // else the first error is the one that matters: a full disk refuses this event too
+	}
+	err = errors.Join(err, w.lock.Release(), w.store.Close())
+	w.mutex.Lock()
+	w.state = StateDone
+	if err != nil {
+		w.state, w.failure = StateFailed, card.AsError(err)
+	}
+	w.mutex.Unlock()
+	close(w.ended)
+}
+
+// all is the whole study: forecast, every run, the whole model.
+func (w *work) all(ctx context.Context) error {
+	cards := w.inOrder()
+	if err := w.forecast(cards); err != nil {
+		return err
+	}
+	var failed []error
+	tried := 0
+	for _, c := range cards {
+		if w.finishing() {
+			return nil
+		}
+		did, err := w.one(ctx, c, cards)
+		if did {
+			tried++
+		}
+		if err == nil {
+			continue
+		}
+		switch card.AsError(err).Code {
+		case card.CodeStopped, card.CodeStore, card.CodeInternal:
+			return err
+		}
+		failed = append(failed, err) // this card cannot be judged; the others may
+		if err := w.append(c.ID, store.Entry{Kind: store.KindRun, Data: runEvent{State: runEnded, Why: errorOf(err)}}); err != nil {
+			return err
+		}
+	}
+	if len(failed) > 0 && len(failed) == tried {
+		return failed[0]
+	}
+	if w.finishing() {
+		return nil
+	}
+	return w.wholeModel(ctx)
+}
+
+// inOrder gives the cards by what they can gain, the most first.
+func (w *work) inOrder() []*card.Card {
+	var cards []*card.Card
+	for _, c := range w.study.Cards {
+		if given := w.given[c.ID]; given != nil {
+			cards = append(cards, given)
+		}
+	}
+	slices.SortStableFunc(cards, func(a, b *card.Card) int {
+		_, savedA := gain(a)
+		_, savedB := gain(b)
+		return cmp.Or(cmp.Compare(savedB, savedA), cmp.Compare(a.ID, b.ID))
+	})
+	return cards
+}
+
+// settled says that a run needs no more work: it ended, and neither budgets nor submissions ask for more.
+func (w *work) settled(c *card.Card) bool {
+	past := w.past.run(c.ID)
+	_, waits := past.nextSubmission()
+	return past.state.State == runEnded && !waits && (past.endedWith == nil || w.settings.sameBudget(*past.endedWith))
+}
+
+// skip says why a run is not even begun, or "".
+func (w *work) skip(c *card.Card) string {
+	floor, _ := gain(c)
+	if len(w.past.run(c.ID).submitted) > 0 {
+		return ""
+	}
+	return search.LittleToGain{Share: c.Share, Floor: floor, Least: *w.settings.MinGain}.Stop(search.Progress{Best: 1})
+}
+
+// forecast says what the study may take, before the first spend.
+func (w *work) forecast(cards []*card.Card) error {
+	var forecast forecastEvent
+	each := float64(guessSeconds)
+	if w.past.judged > 0 {
+		each = w.past.judgeTime / float64(w.past.judged)
+	}
+	for _, c := range cards {
+		_, saved := gain(c)
+		f := runForecast{Card: c.ID, Gain: saved, Why: w.skip(c)}
+		if f.Why == "" && w.settled(c) {
+			f.Why = "it was searched before: " + w.past.run(c.ID).state.Why
+		}
+		w.budgets[c.ID] = w.past.run(c.ID).judged
+		if f.Why == "" {
+			w.budgets[c.ID] = max(w.settings.Candidates, w.budgets[c.ID])
+			f.Candidates = w.budgets[c.ID] - w.past.run(c.ID).judged
+			f.Seconds = each * float64(f.Candidates)
+		}
+		forecast.Candidates += f.Candidates
+		forecast.Seconds += f.Seconds
+		forecast.Runs = append(forecast.Runs, f)
+	}
+	if left := w.secondsLeft(); w.settings.Seconds > 0 {
+		forecast.Seconds = min(forecast.Seconds, left)
+	}
+	return w.append("", store.Entry{Kind: store.KindForecast, Data: forecast})
+}
+
+func (w *work) secondsLeft() float64 { return max(0, w.settings.Seconds-w.past.spent.Seconds) }
+
+// one brings a run to its end: search, then confirm what it found. It says whether there was anything to do.
+func (w *work) one(ctx context.Context, c *card.Card, cards []*card.Card) (did bool, err error) {
+	if w.settled(c) {
+		return false, nil
+	}
+	if why := w.skip(c); why != "" {
+		return false, w.append(c.ID, store.Entry{Kind: store.KindRun, Data: runEvent{State: runEnded, Why: why}})
+	}
+	r, err := w.newRun(ctx, c, w.names[c.ID])
+	if err != nil {
+		return true, err
+	}
+	r.seconds = w.allowance(c, cards)
+	defer func() { err = errors.Join(err, r.close(context.WithoutCancel(ctx))) }()
+	why, err := r.search(ctx)
+	if err != nil || why == stoppedByUser {
+		return true, err
+	}
+	done, err := r.confirm(ctx)
+	if err != nil || !done {
+		return true, err
+	}
+	w.budgets[c.ID] = r.history.judged
+	return true, w.append(c.ID, store.Entry{Kind: store.KindRun, Data: runEvent{State: runEnded, Why: why}})
+}
+
+// allowance shares the seconds that are left among the runs that are left, by what they can gain.
+func (w *work) allowance(c *card.Card, cards []*card.Card) float64 {
+	if w.settings.Seconds == 0 {
+		return 0
+	}
+	_, own := gain(c)
+	total := 0.0
+	for _, other := range cards {
+		if _, saved := gain(other); other == c || (!w.settled(other) && w.skip(other) == "") {
+			total += saved
+		}
+	}
+	if total <= 0 {
+		return w.secondsLeft() * (1 - confirmReserve)
+	}
+	return w.secondsLeft() * (1 - confirmReserve) * own / total
+}
+
+// judge makes the judge when it is first needed: it starts a worker.
+func (w *work) judge() (Judge, error) {
+	if w.theJudge == nil {
+		judge, err := w.makeJudge(w.queue)
+		if err != nil {
+			return nil, judgeError(err, "start the judge")
+		}
+		w.theJudge = judge
+	}
+	return w.theJudge, nil
+}
+
+// measure brings the progress up to date; the mutex is held.
+func (w *work) measure() {
+	p := Progress{Best: map[string]float64{}, Candidates: w.past.judged, Seconds: w.past.spent.Seconds}
+	for id, past := range w.past.runs {
+		if past.best > 0 {
+			p.Best[id] = past.best
+		}
+	}
+	for _, c := range w.study.Cards {
+		if w.given[c.ID] == nil {
+			continue
+		}
+		p.Runs++
+		if w.past.run(c.ID).state.State == runEnded {
+			p.RunsDone++
+		}
+		p.CandidatesBudget += max(w.budgets[c.ID], w.past.run(c.ID).judged)
+	}
+	each := float64(guessSeconds)
+	if w.past.judged > 0 {
+		each = w.past.judgeTime / float64(w.past.judged)
+	}
+	p.SecondsLeft = each * float64(p.CandidatesBudget-p.Candidates)
+	if w.settings.Seconds > 0 {
+		p.SecondsLeft = min(p.SecondsLeft, w.secondsLeft())
+	}
+	w.progress = p
+}

@@ -1,0 +1,228 @@
+package forge
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/store"
+)
+
+// group is the winners of one card: they are kept or left out together.
+type group struct {
+	card    *card.Card
+	winners []Winner
+	saves   float64 // part of the model's time, by the confirmations
+}
+
+// interval is a median with the bounds of its 95 % interval.
+type interval struct{ median, low, high float64 }
+
+// wholeModel times the model with all winners on and off, in pairs, and leaves out what does not help it.
+//
+// All winners on is measured first. If the model is surely faster and as fast as the confirmations promise, all stay. A group can only have
+// hurt if it promised less than what is missing; each such group is left out once, and stays out if the model is surely faster without it. If
+// the model is not surely faster at all, each group is measured alone, and those that help are measured together.
+func (w *work) wholeModel(ctx context.Context) error {
+	groups := w.groups()
+	if len(groups) == 0 || w.modelKnown(groups) {
+		return nil
+	}
+	all, status, err := w.timeModel(ctx, groups, nil, "all winners")
+	if err != nil {
+		return err
+	}
+	kept, why := groups, ""
+	switch {
+	case status != card.OK || all.low <= 1:
+		kept, why, err = w.oneByOne(ctx, groups)
+	default:
+		kept, err = w.leaveOut(ctx, groups, all)
+	}
+	if err != nil {
+		return err
+	}
+	left := except(groups, kept)
+	if len(left) == 0 {
+		return nil
+	}
+	if len(kept) > 0 {
+		if all, status, err = w.timeModel(ctx, kept, left, "winners that help"); err != nil {
+			return err
+		}
+		if status != card.OK || all.low <= 1 {
+			left, why = groups, "the model is not surely faster with the winners"
+		}
+	}
+	for _, g := range left {
+		for _, winner := range g.winners {
+			entry := store.Entry{Kind: store.KindPlan, Data: planEvent{Plan: winner, Served: false, Why: cmp.Or(why, "it does not help the model")}}
+			if err := w.append(g.card.ID, entry); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *work) groups() []group {
+	var groups []group
+	for _, c := range w.study.Cards {
+		if winners := w.past.winnersOf(c); len(winners) > 0 && w.given[c.ID] != nil {
+			groups = append(groups, group{c, winners, saved(c, winners)})
+		}
+	}
+	slices.SortStableFunc(groups, func(a, b group) int { return cmp.Compare(b.saves, a.saves) })
+	return groups
+}
+
+// modelKnown says that the newest measurement of the model was of exactly these winners.
+func (w *work) modelKnown(groups []group) bool {
+	return w.past.model != nil && same(w.past.model.Plans, idsOf(groups))
+}
+
+// leaveOut finds the groups without which the model is surely faster.
+func (w *work) leaveOut(ctx context.Context, groups []group, all interval) ([]group, error) {
+	promised := 0.0
+	for _, g := range groups {
+		promised += g.saves
+	}
+	missing := promised - (1 - 1/all.median)
+	kept := groups
+	for _, g := range groups {
+		if g.saves >= missing || len(groups) == 1 || w.finishing() {
+			continue
+		}
+		rest := except(kept, []group{g})
+		without, status, err := w.timeModel(ctx, rest, []group{g}, "without `"+g.card.Overload+"`")
+		if err != nil {
+			return nil, err
+		}
+		if status == card.OK && without.low > all.high {
+			kept, all = rest, without
+		}
+	}
+	return kept, nil
+}
+
+// oneByOne finds the groups with which alone the model is faster.
+func (w *work) oneByOne(ctx context.Context, groups []group) (kept []group, why string, err error) {
+	if len(groups) == 1 {
+		return nil, "the model is not surely faster with it", nil
+	}
+	for _, g := range groups {
+		if w.finishing() {
+			break
+		}
+		alone, status, err := w.timeModel(ctx, []group{g}, except(groups, []group{g}), "`"+g.card.Overload+"` alone")
+		if err != nil {
+			return nil, "", err
+		}
+		if status == card.OK && alone.median > 1 {
+			kept = append(kept, g)
+		}
+	}
+	return kept, "", nil
+}
+
+// timeModel has the referee time the model with the winners of some groups on and off, and logs it.
+func (w *work) timeModel(ctx context.Context, on, left []group, what string) (interval, card.Status, error) {
+	var plans []Loaded
+	for _, g := range on {
+		for _, winner := range g.winners {
+			image, err := w.imageFile(winner.Code.SHA256)
+			if err != nil {
+				return interval{}, "", err
+			}
+			plans = append(plans, Loaded{Plan: winner.Plan, Image: image})
+		}
+	}
+	began := w.now()
+	times, err := w.queue.ConfirmModel(ctx, plans, modelBlocks)
+	if err != nil {
+		return interval{}, "", err
+	}
+	if len(times.OnMS) != len(times.OffMS) || (times.Status == card.OK && len(times.OnMS) == 0) {
+		return interval{}, "", card.Fail(card.CodeReferee, "", "time the whole model: %d forwards with winners and %d without (expected as many, and some)",
+			len(times.OnMS), len(times.OffMS))
+	}
+	ratios := make([]float64, len(times.OnMS))
+	for i := range ratios {
+		ratios[i] = times.OffMS[i] / times.OnMS[i]
+	}
+	found := medianInterval(ratios)
+	event := modelEvent{Plans: idsOf(on), OnMS: times.OnMS, OffMS: times.OffMS, Ratio: found.median, Low: found.low, High: found.high,
+		LeftOut: idsOf(left), Why: what}
+	if times.Status != card.OK {
+		event.Why = fmt.Sprintf("%s: %s: %s", what, times.Status, times.Detail)
+	}
+	return found, times.Status, w.append("", store.Entry{Kind: store.KindModel, Data: event},
+		store.Entry{Kind: store.KindSpend, Data: spendEvent{What: "model", Seconds: w.now().Sub(began).Seconds()}})
+}
+
+// imageFile puts code from the store where the referee can open it.
+func (w *work) imageFile(hash string) (string, error) {
+	data, err := w.store.Get(w.ID, hash)
+	if err != nil {
+		return "", err
+	}
+	folder := cmp.Or(w.settings.Scratch, os.TempDir())
+	path := filepath.Join(folder, hash+".so")
+	if known, err := os.ReadFile(path); err == nil && string(known) == string(data) {
+		return path, nil
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", card.Fail(card.CodeStore, "free space there, or name another place with KERNELFORGE_HOME", "write code for the whole model: %w", err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return "", card.Fail(card.CodeStore, "free space there, or name another place with KERNELFORGE_HOME", "write code for the whole model: %w", err)
+	}
+	return path, nil
+}
+
+func idsOf(groups []group) []string {
+	ids := []string{}
+	for _, g := range groups {
+		for _, winner := range g.winners {
+			ids = append(ids, winner.ID)
+		}
+	}
+	return ids
+}
+
+func except(groups, gone []group) []group {
+	return slices.DeleteFunc(slices.Clone(groups), func(g group) bool {
+		return slices.ContainsFunc(gone, func(other group) bool { return other.card == g.card })
+	})
+}
+
+// medianInterval gives the median and the order statistics that bound it with at least 95 % confidence (by the binomial distribution: the
+// number of samples below the median is B(n, 1/2)). With fewer than six samples no such bounds exist; the extremes are given.
+func medianInterval(values []float64) interval {
+	n := len(values)
+	if n == 0 {
+		return interval{}
+	}
+	sorted := slices.Clone(values)
+	slices.Sort(sorted)
+	median := sorted[n/2]
+	if n%2 == 0 {
+		median = (sorted[n/2-1] + sorted[n/2]) / 2
+	}
+	tail, term, rank := 0.0, math.Pow(0.5, float64(n)), 0
+	for k := 0; k < n/2; k++ {
+		if tail+term > 0.025 {
+			break
+		}
+		tail += term
+		term *= float64(n-k) / float64(k+1)
+		rank = k + 1
+	}
+	rank = max(rank, 1)
+	return interval{median, sorted[rank-1], sorted[n-rank]}
+}

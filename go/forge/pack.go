@@ -1,0 +1,141 @@
+package forge
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/store"
+)
+
+// pack is pack.json; docs/formats.md, `plan and pack`.
+type pack struct {
+	Schema int            `json:"schema"`
+	Made   string         `json:"made"`
+	Target string         `json:"target"`
+	Pins   map[string]any `json:"pins"`
+	Plans  []Winner       `json:"plans"`
+}
+
+const hintPack = "name another folder, or free space there"
+
+// WritePack writes the served winners of a study as a pack folder: beside its place first, then by renaming, so that a reader finds the old
+// pack or the new one, whole.
+func WritePack(s *store.Store, id, path string) (plans []string, err error) {
+	study, past, err := load(s, id)
+	if err != nil {
+		return nil, err
+	}
+	content := pack{Schema: card.Schema, Made: time.Now().UTC().Format(time.RFC3339), Target: study.Target, Pins: study.Pins, Plans: []Winner{}}
+	plans = []string{}
+	for _, c := range study.Cards {
+		for _, winner := range past.winnersOf(c) {
+			if past.approved[winner.ID] {
+				winner.State = "approved"
+			}
+			content.Plans = append(content.Plans, winner)
+			plans = append(plans, winner.ID)
+		}
+	}
+	path = filepath.Clean(path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, card.Fail(card.CodePack, hintPack, "write pack `%s`: %w", path, err)
+	}
+	folder, err := os.MkdirTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return nil, card.Fail(card.CodePack, hintPack, "write pack `%s`: %w", path, err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }() // after the exchange: the old pack
+	if err := fillPack(s, id, folder, content); err != nil {
+		return nil, card.Fail(card.AsError(err).Code, hintPack, "write pack `%s`: %w", path, err)
+	}
+	if err := exchange(folder, path); err != nil {
+		return nil, card.Fail(card.CodePack, hintPack, "write pack `%s`: %w", path, err)
+	}
+	return plans, nil
+}
+
+func fillPack(s *store.Store, id, folder string, content pack) error {
+	extension := ".so"
+	sourceExtension := ".cc"
+	if content.Target == "cuda" {
+		extension, sourceExtension = ".cubin", ".cu"
+	}
+	for _, sub := range []string{"code", "source"} {
+		if err := os.Mkdir(filepath.Join(folder, sub), 0o755); err != nil {
+			return card.Fail(card.CodePack, "", "%w", err)
+		}
+	}
+	var written []string
+	for _, plan := range content.Plans {
+		for file, blob := range map[string]Blob{
+			"code/" + plan.Code.SHA256 + extension: plan.Code, "source/" + plan.Source.SHA256 + sourceExtension: plan.Source,
+		} {
+			if slices.Contains(written, file) {
+				continue
+			}
+			data, err := s.Get(id, blob.SHA256)
+			if err != nil {
+				return err
+			}
+			if err := writeSynced(filepath.Join(folder, file), data); err != nil {
+				return card.Fail(card.CodePack, "", "%w", err)
+			}
+			written = append(written, file)
+		}
+	}
+	text, err := json.MarshalIndent(content, "", " ")
+	if err != nil {
+		return card.Fail(card.CodePack, "", "%w", err)
+	}
+	if err := os.Chmod(folder, 0o755); err != nil { // MkdirTemp made it private
+		return card.Fail(card.CodePack, "", "%w", err)
+	}
+	if err := writeSynced(filepath.Join(folder, "pack.json"), append(text, '\n')); err != nil {
+		return card.Fail(card.CodePack, "", "%w", err)
+	}
+	return nil
+}
+
+// writeSynced writes a file to the disk itself, so that a renamed folder has no empty files after a power cut.
+func writeSynced(path string, data []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+// exchange puts the new folder in the place of the old one in one step; the old one, if any, is then at the new one's path.
+func exchange(folder, path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return os.Rename(folder, path)
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return errors.New("there is a file of this name (expected a pack's folder, or nothing)")
+	}
+	if entries, err := os.ReadDir(path); err != nil {
+		return err
+	} else if len(entries) > 0 && !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == "pack.json" }) {
+		return errors.New("there is a folder of this name that is no pack (expected a pack's folder, or nothing)")
+	}
+	err = unix.Renameat2(unix.AT_FDCWD, folder, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
+	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
+		return err
+	}
+	old := folder + ".old" // a file system without exchange: two steps, and for a moment no pack
+	if err := os.Rename(path, old); err != nil {
+		return err
+	}
+	return errors.Join(os.Rename(folder, path), os.RemoveAll(old))
+}

@@ -1,0 +1,319 @@
+package forge
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/judge"
+	"github.com/kernelforge/kernelforge/go/propose"
+	"github.com/kernelforge/kernelforge/go/store"
+)
+
+// States of a study in this process. The store also knows "stopped": ended by the user, to be resumed.
+const (
+	StateRunning   = "running"
+	StateFinishing = "finishing"
+	StateDone      = "done"
+	StateFailed    = "failed"
+	stateStopped   = "stopped"
+)
+
+const stoppedByUser = "stopped by the user"
+
+// Study is a study that this process runs. Its methods may be called from any goroutine; none blocks longer than it is told to.
+type Study struct {
+	ID      string
+	Resumed bool
+	queue   *Queue
+	stop    context.CancelCauseFunc
+	wake    chan struct{} // holds one: something for a poll
+	ended   chan struct{} // closed when nothing of the study runs any more
+
+	mutex    sync.Mutex
+	state    string
+	failure  *card.Error
+	finish   bool
+	events   []store.Event // not polled yet
+	progress Progress
+}
+
+// Progress is what a progress bar shows.
+type Progress struct {
+	Runs             int                `json:"runs"`
+	RunsDone         int                `json:"runs_done"`
+	Candidates       int                `json:"candidates"`
+	CandidatesBudget int                `json:"candidates_budget"`
+	Seconds          float64            `json:"seconds"`
+	SecondsLeft      float64            `json:"seconds_left"`
+	Best             map[string]float64 `json:"best"`
+}
+
+// Poll is what happened since the last one, and what the referee should do.
+type Poll struct {
+	State    string            `json:"state"`
+	Events   []store.Event     `json:"events"`
+	Tasks    []json.RawMessage `json:"tasks"`
+	Progress Progress          `json:"progress"`
+	Error    *card.Error       `json:"error"`
+}
+
+// work is what a study's goroutine works with. Everything in it belongs to that goroutine alone, but for the Study.
+type work struct {
+	*Study
+	ctx       context.Context
+	store     *store.Store
+	lock      *store.Lock
+	study     *store.Study
+	given     map[string]*card.Card // as the referee knows them now
+	names     map[string]naming
+	settings  Settings
+	proposer  propose.Proposer
+	facts     propose.Facts
+	now       func() time.Time
+	makeJudge func(judge.Referee) (Judge, error)
+	theJudge  Judge
+	past      *history
+	group     sync.WaitGroup
+	budgets   map[string]int // candidates that each run may take, for the progress
+}
+
+// Start takes a study's lock, creates or resumes it, and runs it in the background until it ends, fails or is cancelled. The store is the
+// study's from here on, and is closed with it; if Start fails it stays the caller's.
+func Start(config Config) (*Study, error) {
+	settings, err := config.Settings.complete()
+	if err != nil {
+		return nil, err
+	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	if config.Study.ID == "" {
+		config.Study.ID = Identity(config.Study)
+	}
+	ctx, stop := context.WithCancelCause(context.Background())
+	s := &Study{ID: config.Study.ID, stop: stop, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: StateRunning}
+	s.progress.Best = map[string]float64{}
+	s.queue = NewQueue(s.notify)
+	w := &work{Study: s, ctx: ctx, store: config.Store, study: config.Study, settings: settings, proposer: config.Proposer,
+		facts: config.Facts, now: config.Now, makeJudge: config.Judge, given: map[string]*card.Card{}, names: map[string]naming{},
+		budgets: map[string]int{}}
+	if w.lock, err = config.Store.Lock(s.ID); err != nil {
+		stop(err)
+		return nil, err
+	}
+	if err := w.enter(); err != nil {
+		stop(err)
+		return nil, errors.Join(err, w.lock.Release())
+	}
+	go w.live()
+	return s, nil
+}
+
+// Identity names a study by what it is about, so that the same work finds its study again: target, model, pins, and every call. Shares and
+// times move from run to run, so they do not count.
+func Identity(study *store.Study) string {
+	var parts []string
+	for _, c := range study.Cards {
+		calls := []string{c.ID}
+		for _, v := range c.Variants {
+			calls = append(calls, card.CallKey(v.Call))
+		}
+		slices.Sort(calls)
+		parts = append(parts, strings.Join(calls, " "))
+	}
+	slices.Sort(parts)
+	pins, err := json.Marshal(study.Pins) // keys are sorted
+	if err != nil {
+		pins = nil // pins came out of JSON
+	}
+	sum := sha256.Sum256([]byte(strings.Join(append(parts, study.Target, study.Model, string(pins)), "\n")))
+	return "s-" + hex.EncodeToString(sum[:])[:12]
+}
+
+// enter creates the study, or compares it with the one of this name and reads its log.
+func (w *work) enter() error {
+	for _, c := range w.study.Cards {
+		w.given[c.ID] = c
+	}
+	stored, err := w.store.Study(w.ID)
+	session := func(resumed bool) store.Entry {
+		return store.Entry{Kind: store.KindSession, Data: sessionEvent{PID: os.Getpid(), Resumed: resumed, Settings: w.settings}}
+	}
+	if err != nil {
+		if card.AsError(err).Code != card.CodeNotFound {
+			return err
+		}
+		if err := w.store.Create(w.study, session(false)); err != nil {
+			return err
+		}
+		stored = w.study
+	} else {
+		w.Resumed = true
+		if err := w.compare(stored); err != nil {
+			return err
+		}
+	}
+	w.study = stored
+	for _, c := range stored.Cards {
+		if given := w.given[c.ID]; given != nil {
+			w.names[c.ID], _ = namesOf(c, given) // compared above
+		}
+	}
+	events, err := w.store.Events(w.ID, 0)
+	if err != nil {
+		return err
+	}
+	if w.past, err = readHistory(events); err != nil {
+		return err
+	}
+	if !w.Resumed {
+		return w.append("", store.Entry{Kind: store.KindState, Data: stateEvent{State: StateRunning}})
+	}
+	return w.append("", session(true), store.Entry{Kind: store.KindState, Data: stateEvent{State: StateRunning}})
+}
+
+// compare refuses to go on with a study that is about something else.
+func (w *work) compare(stored *store.Study) error {
+	refuse := func(format string, args ...any) error {
+		return card.Fail(card.CodeMismatch, "name another study, or remove this one with `kernelforge cache clear --study`",
+			"resume study `%s`: %w", w.ID, card.Fail(card.CodeMismatch, "", format, args...))
+	}
+	if stored.Target != w.study.Target {
+		return refuse("it is for the target `%s` (asked: `%s`)", stored.Target, w.study.Target)
+	}
+	for name, was := range stored.Pins {
+		if now := w.study.Pins[name]; !reflect.DeepEqual(was, now) {
+			return refuse("it was made with %s `%v` (now: `%v`)", name, was, now)
+		}
+	}
+	known := map[string]*card.Card{}
+	for _, c := range stored.Cards {
+		known[c.ID] = c
+	}
+	for _, c := range w.study.Cards {
+		was := known[c.ID]
+		if was == nil {
+			return refuse("card `%s` (`%s`) is not in it", c.ID, c.Overload)
+		}
+		if _, same := namesOf(was, c); !same {
+			return refuse("card `%s` (`%s`) was searched for other shapes", c.ID, c.Overload)
+		}
+	}
+	return nil
+}
+
+// append writes events to the log; only then do they count, here and for polls.
+func (w *work) append(run string, entries ...store.Entry) error {
+	for i := range entries {
+		entries[i].Run = run
+	}
+	events, err := w.store.Append(w.ID, entries...)
+	if err != nil {
+		return err
+	}
+	return w.publish(events)
+}
+
+// receive takes what other processes sent: approvals and candidates.
+func (w *work) receive() error {
+	events, err := w.store.Receive(w.ID)
+	if err != nil {
+		return err
+	}
+	return w.publish(events)
+}
+
+func (w *work) publish(events []store.Event) error {
+	for _, event := range events {
+		if err := w.past.add(event); err != nil {
+			return err
+		}
+	}
+	w.mutex.Lock()
+	w.events = append(w.events, events...)
+	w.measure()
+	w.mutex.Unlock()
+	w.notify()
+	return nil
+}
+
+func (s *Study) notify() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Study) finishing() bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.finish
+}
+
+// Poll waits at most `timeout` for something new.
+func (s *Study) Poll(timeout time.Duration) Poll {
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	for {
+		if poll, some := s.look(); some {
+			return poll
+		}
+		select {
+		case <-s.wake:
+		case <-s.ended:
+			poll, _ := s.look()
+			return poll
+		case <-timer.C:
+			poll, _ := s.look()
+			return poll
+		}
+	}
+}
+
+func (s *Study) look() (Poll, bool) {
+	tasks := s.queue.Waiting()
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	poll := Poll{State: s.state, Events: s.events, Tasks: tasks, Progress: s.progress, Error: s.failure}
+	some := len(s.events) > 0 || len(tasks) > 0
+	if poll.Events == nil {
+		poll.Events = []store.Event{}
+	}
+	s.events = nil
+	return poll, some
+}
+
+// Answer delivers the result of a task, or why the referee could not carry it out.
+func (s *Study) Answer(task int, result json.RawMessage, failure *card.Error) error {
+	return s.queue.Answer(task, result, failure)
+}
+
+// Cancel ends the study: after the candidate in flight, or now. What was judged is kept; a later start resumes.
+func (s *Study) Cancel(now bool) {
+	s.mutex.Lock()
+	s.finish = true
+	if s.state == StateRunning {
+		s.state = StateFinishing
+	}
+	s.mutex.Unlock()
+	if now {
+		s.stop(errors.New(stoppedByUser))
+	}
+	s.notify()
+}
+
+// Close stops the study if it runs. It does not wait; Ended does.
+func (s *Study) Close() { s.Cancel(true) }
+
+// Ended is closed when the study has ended and its lock is free.
+func (s *Study) Ended() <-chan struct{} { return s.ended }
