@@ -125,6 +125,7 @@ type Library struct {
 		out *float64, e *cError) int32
 	timeReference func(parallel *Parallel, samples uint32, out *float64, e *cError) int32
 	now           func() int64
+	faultReport   func(fd int32, e *cError) int32
 }
 
 // Open loads the library and compares its ABI before anything else is called.
@@ -167,6 +168,7 @@ func Open(path string) (*Library, error) {
 	bind(&l.timePlan, "kfr_time_plan")
 	bind(&l.timeReference, "kfr_time_reference")
 	bind(&l.now, "kfr_now_ns")
+	bind(&l.faultReport, "kfr_fault_report")
 	if missing != nil {
 		return nil, fmt.Errorf("load the runtime `%s`: %w", path, missing)
 	}
@@ -175,6 +177,12 @@ func Open(path string) (*Library, error) {
 
 // Now reads the monotonic clock of both sides, nanoseconds.
 func (l *Library) Now() int64 { return l.now() }
+
+// ReportFaults makes a candidate's fault write one line to fd before the process dies of it. It replaces Go's handlers: for the worker only.
+func (l *Library) ReportFaults(fd int) error {
+	e := &cError{}
+	return e.is(l.faultReport(int32(fd), e), "report faults")
+}
 
 // NewPool makes a fixed pool of threads and the way to it. Free it with FreePool.
 func (l *Library) NewPool(threads int) (Pool, *Parallel, error) {

@@ -22,6 +22,12 @@ func Main(args []string) error {
 	if err != nil {
 		return err
 	}
+	confine := func(library *kfr.Library) (int, error) {
+		if err := library.ReportFaults(2); err != nil {
+			return 0, err
+		}
+		return Tier()
+	}
 	gone := func() { os.Exit(0) } // even in the middle of a candidate
-	return New(conn, kfr.Host, Tier).Serve(context.Background(), gone)
+	return New(conn, kfr.Host, confine).Serve(context.Background(), gone)
 }

@@ -24,7 +24,7 @@ import (
 // Loop is one worker process.
 type Loop struct {
 	conn     *worker.Conn
-	tier     func() (int, error)
+	confine  func(*kfr.Library) (int, error)
 	device   int32
 	library  *kfr.Library
 	pool     kfr.Pool
@@ -46,9 +46,10 @@ type kernel struct {
 	workspaces []workspace
 }
 
-// New makes a loop. tier says which confinement this process has reached, and is asked once, at `hello`.
-func New(conn *worker.Conn, device int32, tier func() (int, error)) *Loop {
-	return &Loop{conn: conn, device: device, tier: tier, buffers: map[int]buffer{}, kernels: map[int]*kernel{}, next: 1}
+// New makes a loop. confine is called once, at `hello`, when the runtime is open and before any candidate: it does what is left to do for
+// the confinement of this process, and says which tier that is.
+func New(conn *worker.Conn, device int32, confine func(*kfr.Library) (int, error)) *Loop {
+	return &Loop{conn: conn, device: device, confine: confine, buffers: map[int]buffer{}, kernels: map[int]*kernel{}, next: 1}
 }
 
 // frame is a request as it arrived.
@@ -178,7 +179,7 @@ func (l *Loop) hello(r *worker.Hello, ok worker.Answer) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	tier, err := l.tier()
+	tier, err := l.confine(library)
 	if err != nil {
 		return nil, err
 	}
