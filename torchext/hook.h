@@ -143,6 +143,7 @@ struct Hook<Op, kMarks, R(A...)> {
 
   // Capture and trace. A call that no plan could ever serve is not recorded and opens no scope, so its parts can be.
   C10_NOINLINE static R observed(OpEntry& entry, c10::DispatchKeySet below, uint32_t mode, std::remove_reference_t<A>&... args) {
+    const uint64_t order = trace_order();
     Call call(target_of(below));
     at::Tensor* written[kWritten + 1];
     (visit(call, args), ...);
@@ -160,7 +161,7 @@ struct Hook<Op, kMarks, R(A...)> {
         if (served.plan != nullptr) {
           const Scope scope(entry);
           R result = Result<R>::make(made, written + (kWritten - kOwn));
-          traced(entry, call, served, scope.depth(), describe(call, false, args...), result);
+          traced(entry, call, served, scope.depth(), order, describe(call, false, args...), result);
           return static_cast<R>(std::forward<R>(result));
         }
       }
@@ -179,7 +180,7 @@ struct Hook<Op, kMarks, R(A...)> {
     if (capture) {
       record_call(entry, call, std::move(arguments), std::move(copies), outputs_of(call, result), scope.take_children(), ns);
     } else {
-      traced(entry, call, served, scope.depth(), std::move(arguments), result);
+      traced(entry, call, served, scope.depth(), order, std::move(arguments), result);
     }
     return static_cast<R>(std::forward<R>(result));
   }
@@ -202,8 +203,8 @@ struct Hook<Op, kMarks, R(A...)> {
   }
 
   template <class T>
-  static void traced(OpEntry& entry, const Call& call, const Served& served, uint32_t depth, std::vector<Argument> arguments, const T& result) {
-    TraceEntry made{&entry, std::move(arguments), {}, served.plan, served.reason, depth};
+  static void traced(OpEntry& entry, const Call& call, const Served& served, uint32_t depth, uint64_t order, std::vector<Argument> arguments, const T& result) {
+    TraceEntry made{&entry, std::move(arguments), {}, served.plan, served.reason, depth, order};
     if (call.reason() == Reason::kServed) made.outputs = outputs_of(call, result);
     record_trace(std::move(made));
   }

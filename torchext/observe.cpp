@@ -153,7 +153,13 @@ std::vector<TraceEntry> trace_end() {
   mode_set(kTrace, false);
   Trace& state = trace();
   const std::lock_guard lock(state.mutex);
+  std::sort(state.entries.begin(), state.entries.end(), [](const TraceEntry& a, const TraceEntry& b) { return a.order < b.order; });
   return std::move(state.entries);
+}
+
+uint64_t trace_order() {
+  static std::atomic<uint64_t> next{0};
+  return next.fetch_add(1, std::memory_order_relaxed);
 }
 
 void record_trace(TraceEntry entry) {

@@ -37,6 +37,7 @@ struct TraceEntry {
   const kfr_plan* plan = nullptr;
   Reason reason = Reason::kServed;
   uint32_t depth = 0;
+  uint64_t order = 0;  // of its start; an outer call comes before what runs inside
 };
 
 void capture_begin(uint32_t payloads, uint64_t payload_bytes);
@@ -62,6 +63,7 @@ bool reserve_payload(const OpEntry& entry, const kf::CallWords& words, uint64_t 
 void record_call(const OpEntry& entry, const Call& call, std::vector<Argument> arguments, std::vector<Argument> payload, std::vector<Output> outputs,
                  std::set<std::string> children, int64_t ns);
 void record_trace(TraceEntry entry);
+uint64_t trace_order();  // numbers calls as they start
 
 Output output_of(const at::Tensor& t, int32_t alias);
 // Bytes of all slots together.
