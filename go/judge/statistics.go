@@ -125,17 +125,17 @@ const (
 	rejected
 )
 
-// decide looks at the log ratios of one finalist out of `finalists`, once per look.
-func decide(ratios []float64, margin float64, finalists int) (decision, float64, float64) {
+// decide looks at the log ratios of one finalist out of `finalists`, once per look. low and high are the bounds that decided.
+func decide(ratios []float64, margin float64, finalists int) (end decision, low, high float64) {
 	alpha := alphaTotal / float64(len(looks)) / float64(max(finalists, 1))
 	used := thin(ratios)
-	low, high := lowerMedian(used, alpha), upperMedian(used, alpha)
+	low, high = lowerMedian(used, alpha), upperMedian(used, alpha)
 	bar := math.Log1p(margin)
-	switch {
-	case low > bar:
+	if low > bar {
 		return accepted, low, high
-	case upperMedian(used, alphaReject) < bar:
-		return rejected, low, high
+	}
+	if early := upperMedian(used, alphaReject); early < bar {
+		return rejected, low, early
 	}
 	return undecided, low, high
 }

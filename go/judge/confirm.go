@@ -1,0 +1,175 @@
+package judge
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/kernelforge/kernelforge/go/card"
+)
+
+// Confirm decides about finalists: each is judged again in a fresh worker, then timed against eager in the user's process by the real dispatch
+// path, in paired blocks of fresh data, at most at four looks. Search costs play no part. Finalists of one call share the chance of a false
+// acceptance.
+func (j *Judge) Confirm(ctx context.Context, c *card.Card, finalists []Finalist) ([]Confirmation, error) {
+	open, err := j.opened(c)
+	if err != nil {
+		return nil, err
+	}
+	var all []Confirmation
+	for _, f := range finalists {
+		confirmation, err := j.confirm(ctx, c, open, f, len(finalists))
+		var failed *failure
+		if errors.As(err, &failed) {
+			confirmation, err = Confirmation{Variant: f.Variant, Node: f.Node, Detail: failed.Error()}, nil
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return nil, fmt.Errorf("confirm node %d on variant `%s`: %w", f.Node, f.Variant, err)
+		}
+		all = append(all, confirmation)
+	}
+	return all, nil
+}
+
+func (j *Judge) confirm(ctx context.Context, c *card.Card, open *opened, f Finalist, finalists int) (Confirmation, error) {
+	variant, err := variantOf(c, f.Variant)
+	if err != nil {
+		return Confirmation{}, err
+	}
+	image, err := j.compile(ctx, f.Candidate)
+	if err != nil {
+		return Confirmation{}, err
+	}
+	j.lease.Lock()
+	defer j.lease.Unlock()
+	exact, err := j.judgeAgain(ctx, c, open, f.Candidate, image, variant)
+	if err != nil {
+		return Confirmation{}, err
+	}
+	plan := j.plan(c, variant, f.Candidate, open.prepared.Align[variant.ID])
+	plan.Node, plan.Exact = f.Node, exact
+	path, err := j.writeImage(image)
+	if err != nil {
+		return Confirmation{}, err
+	}
+	defer os.Remove(path)
+	confirmation := Confirmation{Variant: f.Variant, Node: f.Node, Plan: plan, Image: image}
+	j.quiet.Lock()
+	defer j.quiet.Unlock()
+	err = j.sequence(ctx, &confirmation, path, open.seed, finalists)
+	return confirmation, err
+}
+
+func variantOf(c *card.Card, id string) (card.Variant, error) {
+	for _, v := range c.Variants {
+		if v.ID == id {
+			return v, nil
+		}
+	}
+	return card.Variant{}, fmt.Errorf("card `%s` has no variant `%s`", c.ID, id)
+}
+
+// judgeAgain takes a finalist through the correctness gate in a worker of its own. What an earlier process found is not taken on trust.
+func (j *Judge) judgeAgain(ctx context.Context, c *card.Card, open *opened, candidate card.Candidate, image []byte, v card.Variant) (exact bool, err error) {
+	t, err := j.begin(ctx, c, open, candidate, image, []card.Variant{v})
+	if err != nil {
+		return false, err
+	}
+	defer t.end()
+	return t.correct(ctx)
+}
+
+// writeImage puts an image where the user's process finds it, as it will find it in a pack.
+func (j *Judge) writeImage(image []byte) (string, error) {
+	sum := sha256.Sum256(image)
+	path := filepath.Join(j.scratch, hex.EncodeToString(sum[:])+".so")
+	if err := os.WriteFile(path, image, 0o600); err != nil {
+		return "", card.Fail(card.CodeJudge, "free space there, or set `scratch` to another folder", "write an image: %w", err)
+	}
+	return path, nil
+}
+
+// sequence asks for paired blocks until the rule has decided, and fills in what it saw.
+func (j *Judge) sequence(ctx context.Context, c *Confirmation, path string, seed int64, finalists int) error {
+	var eager, ours, first, second []float64
+	for _, look := range looks {
+		more := look - len(eager)
+		got, err := j.referee.Confirm(ctx, c.Plan.Card, c.Variant, c.Plan, path, more, freshSeed(seed, c.Plan.ID, look))
+		if err != nil {
+			return err
+		}
+		switch got.Status {
+		case card.OK:
+		case card.WrongValue, card.WrongShape, card.LaunchError, card.Rejected:
+			return fail(got.Status, "in the user's process: %s", got.Detail)
+		default:
+			return card.Fail(card.CodeReferee, "", "the referee answered the status %q", got.Status)
+		}
+		if err := got.check(more); err != nil {
+			return card.Fail(card.CodeReferee, "", "%w", err)
+		}
+		eager, ours = append(eager, got.EagerNS...), append(ours, got.OursNS...)
+		first, second = append(first, got.AANS[0]...), append(second, got.AANS[1]...)
+		if j.look(c, eager, ours, first, second, finalists) {
+			return nil
+		}
+	}
+	c.Detail = fmt.Sprintf("undecided after %d blocks, so eager stays: %s", c.Samples, c.Detail)
+	return nil
+}
+
+// look fills in what the blocks so far say, and tells whether that is a decision.
+func (j *Judge) look(c *Confirmation, eager, ours, first, second []float64, finalists int) bool {
+	ratios, control := logRatios(eager, ours), logRatios(first, second)
+	c.Samples = len(ratios)
+	c.EagerUS, c.OursUS = median(eager)/1e3, median(ours)/1e3
+	c.AAHalfWidth = halfWidth(control)
+	margin := marginOf(c.EagerUS, c.AAHalfWidth)
+	end, low, high := decide(ratios, margin, finalists)
+	c.Ratio, c.Low, c.High = math.Exp(median(ratios)), math.Exp(low), math.Exp(high)
+	c.Detail = fmt.Sprintf("%.3f times eager's speed, at least %.3f (margin %.3f, %d blocks, eager against eager +-%.2f %%)",
+		c.Ratio, c.Low, 1+margin, c.Samples, 100*c.AAHalfWidth)
+	for _, side := range [][]float64{control, logRatios(second, first)} {
+		if moved, _, _ := decide(side, margin, finalists); moved == accepted {
+			c.Detail = "eager against eager would have been accepted, so this machine cannot tell: " + c.Detail
+			return false // more blocks may quieten it; if not, eager stays
+		}
+	}
+	c.Accepted = end == accepted
+	if end == rejected {
+		c.Detail = "not faster than eager by the margin: " + c.Detail
+	}
+	return end != undecided
+}
+
+// leastAA is the number of pairs of eager against eager that each answer must have: below it there is no 95 % interval.
+const leastAA = 6
+
+func (c *Confirmed) check(blocks int) error {
+	if len(c.EagerNS) != blocks || len(c.OursNS) != blocks || len(c.AANS[0]) != len(c.AANS[1]) || len(c.AANS[0]) < min(blocks, leastAA) {
+		return fmt.Errorf("the referee answered %d and %d times, and %d and %d of eager against eager (expected %d each)",
+			len(c.EagerNS), len(c.OursNS), len(c.AANS[0]), len(c.AANS[1]), blocks)
+	}
+	for _, list := range [][]float64{c.EagerNS, c.OursNS, c.AANS[0], c.AANS[1]} {
+		if !positive(list) {
+			return fmt.Errorf("the referee answered times that are not above 0: %v", list)
+		}
+	}
+	return nil
+}
+
+// freshSeed gives data that the search has not used, another for each look.
+func freshSeed(seed int64, plan string, look int) int64 {
+	sum := fnv.New64a()
+	fmt.Fprintf(sum, "confirm %d %s %d", seed, plan, look)
+	return int64(sum.Sum64() >> 1)
+}

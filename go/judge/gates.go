@@ -1,0 +1,333 @@
+package judge
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/host"
+	"github.com/kernelforge/kernelforge/go/worker"
+)
+
+// repeats of each case; poison alternates between its two patterns, so that an output that was not written shows as a difference.
+const repeats = 5
+
+// Time limits of one request to the worker. A kernel gets 50 times eager's time and a second, whatever the machine is doing besides.
+const (
+	mapLimit  = 20 * time.Second
+	loadLimit = 20 * time.Second
+	runFloor  = time.Second
+	slowest   = 50
+)
+
+// failure is how a candidate failed, as an error inside the judge. Outside it is a verdict.
+type failure struct {
+	status card.Status
+	detail string
+}
+
+func (f *failure) Error() string { return fmt.Sprintf("%s: %s", f.status, f.detail) }
+
+func fail(status card.Status, format string, args ...any) error {
+	return &failure{status, fmt.Sprintf(format, args...)}
+}
+
+// Judge takes a candidate through the gates. An error means that the harness is broken, or that ctx has ended.
+func (j *Judge) Judge(ctx context.Context, c *card.Card, candidate card.Candidate) (card.Verdict, error) {
+	began := time.Now()
+	verdict, err := j.judge(ctx, c, candidate)
+	var failed *failure
+	if errors.As(err, &failed) {
+		verdict, err = card.Verdict{Status: failed.status, Detail: failed.detail}, nil
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return card.Verdict{}, ctx.Err()
+		}
+		return card.Verdict{}, fmt.Errorf("judge candidate `%s`: %w", candidate.ID, err)
+	}
+	verdict.Seconds = time.Since(began).Seconds()
+	return verdict, nil
+}
+
+func (j *Judge) judge(ctx context.Context, c *card.Card, candidate card.Candidate) (card.Verdict, error) {
+	open, err := j.opened(c)
+	if err != nil {
+		return card.Verdict{}, err
+	}
+	image, err := j.compile(ctx, candidate)
+	if err != nil {
+		return card.Verdict{}, err
+	}
+	j.lease.Lock()
+	defer j.lease.Unlock()
+	t, err := j.begin(ctx, c, open, candidate, image, c.Variants)
+	if err != nil {
+		return card.Verdict{}, err
+	}
+	defer t.end()
+	if _, err := t.correct(ctx); err != nil {
+		return card.Verdict{}, err
+	}
+	return t.cost(ctx)
+}
+
+// compile is the first two gates.
+func (j *Judge) compile(ctx context.Context, candidate card.Candidate) ([]byte, error) {
+	if err := Policy(candidate); err != nil {
+		return nil, fail(card.Rejected, "policy: %v", err)
+	}
+	options, err := host.Options(candidate.Spec.Constants)
+	if err != nil {
+		return nil, fail(card.Rejected, "policy: %v", err)
+	}
+	j.quiet.RLock()
+	defer j.quiet.RUnlock()
+	built, err := j.program.Compile(ctx, candidate.Source, options)
+	if err != nil {
+		return nil, err
+	}
+	if built.Failure != "" {
+		return nil, fail(card.CompileError, "%s", built.Failure)
+	}
+	return built.Image, nil
+}
+
+// trial is one candidate in one fresh worker: no state of an earlier candidate can reach it. Under the lease.
+type trial struct {
+	judge    *Judge
+	card     *card.Card
+	open     *opened
+	worker   runner
+	variants []card.Variant
+	kernels  map[string]int     // of each variant, in the worker
+	runUS    map[string]float64 // of each variant, the quickest run seen
+	names    map[int]string     // what a worker's buffer is, in words
+}
+
+// begin starts a worker, gives it the card's buffers and loads the candidate for each variant: the image check is csrc's, at the load.
+func (j *Judge) begin(ctx context.Context, c *card.Card, open *opened, candidate card.Candidate, image []byte, variants []card.Variant) (*trial, error) {
+	w, err := j.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &trial{judge: j, card: c, open: open, worker: w, variants: variants,
+		kernels: map[string]int{}, runUS: map[string]float64{}, names: bufferNames(c, open.prepared)}
+	if err := t.load(ctx, candidate, image); err != nil {
+		t.end()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *trial) end() { t.worker.Kill() }
+
+func (t *trial) load(ctx context.Context, candidate card.Candidate, image []byte) error {
+	buffers := make([]worker.Buffer, len(t.open.prepared.Buffers))
+	fds := make([]int, len(buffers))
+	for i, b := range t.open.prepared.Buffers {
+		buffers[i], fds[i] = worker.Buffer{ID: b.ID, Bytes: b.Bytes, Writable: b.Writable}, b.FD
+	}
+	if err := t.worker.Map(ctx, mapLimit, buffers, fds); err != nil {
+		return fmt.Errorf("map the buffers of card `%s`: %w", t.card.ID, err) // no candidate has run: a lost worker is the harness's fault
+	}
+	for _, v := range t.variants {
+		kernel, err := t.worker.Load(ctx, loadLimit, t.judge.plan(t.card, v, candidate, t.open.prepared.Align[v.ID]), image)
+		if err != nil {
+			return t.ended(err, "load")
+		}
+		t.kernels[v.ID] = kernel
+	}
+	return nil
+}
+
+// plan binds a candidate to a variant.
+func (j *Judge) plan(c *card.Card, v card.Variant, candidate card.Candidate, align []int) Plan {
+	sum := sha256.Sum256([]byte(c.ID + " " + v.ID + " " + candidate.ID))
+	return Plan{ID: "p-" + hex.EncodeToString(sum[:])[:8], Card: c.ID, Variant: v.ID, State: "approved", Call: v.Call, Spec: candidate.Spec,
+		Threads: j.config.Threads, Align: align, Deterministic: true}
+}
+
+// ended turns what the worker said, or its end, into the candidate's failure. Errors of the harness stay errors.
+func (t *trial) ended(err error, what string) error {
+	var lost *worker.Lost
+	var fault *worker.Fault
+	switch {
+	case errors.As(err, &lost) && lost.Timeout:
+		return fail(card.Timeout, "%s: %s", what, lost.Detail)
+	case errors.As(err, &lost):
+		detail := lost.Detail
+		if name, ok := t.names[lost.Buffer]; ok {
+			detail = strings.ReplaceAll(detail, fmt.Sprintf("buffer %d", lost.Buffer), name)
+		}
+		return fail(card.Crash, "%s: %s", what, detail)
+	case errors.As(err, &fault):
+		switch fault.Code {
+		case worker.FaultCode:
+			return fail(card.Rejected, "%s", withHint(fault))
+		case worker.FaultSpec, worker.FaultLaunch:
+			return fail(card.LaunchError, "%s", withHint(fault))
+		}
+		return card.Fail(card.CodeJudge, fault.Hint, "%s: the worker answered: %w", what, fault)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+func withHint(f *worker.Fault) string {
+	if f.Hint == "" {
+		return f.Text
+	}
+	return f.Text + "; hint: " + f.Hint
+}
+
+// runLimit is what one run of a variant may take.
+func runLimit(v card.Variant) time.Duration {
+	return runFloor + time.Duration(slowest*v.EagerUS*float64(time.Microsecond))
+}
+
+// correct runs every case of the trial's variants, each `repeats` times on poisoned outputs, and has the referee compare every run. The first
+// runs are the smoke test: nothing is compared again after a failure. It tells whether every output was bitwise equal to eager's.
+func (t *trial) correct(ctx context.Context) (exact bool, err error) {
+	exact = true
+	type step struct {
+		variant card.Variant
+		input   Case
+		repeat  int
+	}
+	var steps []step
+	for _, v := range t.variants {
+		for _, k := range t.open.prepared.Cases {
+			for repeat := 0; k.Variant == v.ID && repeat < repeats; repeat++ {
+				steps = append(steps, step{v, k, repeat})
+			}
+		}
+	}
+	var compare *Compare
+	for i := 0; i <= len(steps); i++ {
+		var poison *Poison
+		if i < len(steps) {
+			poison = &Poison{Case: steps[i].input.ID, Pattern: steps[i].repeat % 2}
+		}
+		checked, err := t.judge.referee.Check(ctx, t.card.ID, compare, poison) // compares the run before, and poisons for the next
+		if err != nil {
+			return false, fmt.Errorf("check: %w", err)
+		}
+		if compare != nil {
+			before := steps[i-1]
+			if err := checked.verdict(before.variant, before.input, before.repeat); err != nil {
+				return false, err
+			}
+			exact = exact && checked.Exact
+		}
+		if i == len(steps) {
+			break
+		}
+		now := steps[i]
+		if err := t.run(ctx, now.variant, now.input); err != nil {
+			return false, err
+		}
+		compare = &Compare{Case: now.input.ID, Repeat: now.repeat}
+	}
+	return exact, nil
+}
+
+// run runs a variant's kernel on a case once.
+func (t *trial) run(ctx context.Context, v card.Variant, k Case) error {
+	us, err := t.worker.Run(ctx, runLimit(v), t.kernels[v.ID], slotsOf(k.Slots))
+	if err != nil {
+		return t.ended(err, fmt.Sprintf("run variant `%s` on a %s input", v.ID, k.Kind))
+	}
+	if quickest, ok := t.runUS[v.ID]; !ok || us < quickest {
+		t.runUS[v.ID] = us
+	}
+	return nil
+}
+
+// once poisons, runs and compares one more time.
+func (t *trial) once(ctx context.Context, v card.Variant, k Case, repeat int) error {
+	if _, err := t.judge.referee.Check(ctx, t.card.ID, nil, &Poison{Case: k.ID, Pattern: repeat % 2}); err != nil {
+		return fmt.Errorf("check: %w", err)
+	}
+	if err := t.run(ctx, v, k); err != nil {
+		return err
+	}
+	checked, err := t.judge.referee.Check(ctx, t.card.ID, &Compare{Case: k.ID, Repeat: repeat}, nil)
+	if err != nil {
+		return fmt.Errorf("check: %w", err)
+	}
+	return checked.verdict(v, k, repeat)
+}
+
+// verdict turns a comparison that failed into the candidate's failure.
+func (c *Checked) verdict(v card.Variant, k Case, repeat int) error {
+	switch c.Status {
+	case card.OK:
+		return nil
+	case card.WrongValue, card.WrongShape:
+		return fail(c.Status, "variant `%s`, %s input at the %s of its memory, run %d: %s", v.ID, k.Kind, k.Placement, repeat+1, worker.Clean(c.Detail, 1024))
+	}
+	return card.Fail(card.CodeReferee, "", "check: the referee answered the status %q (expected ok, wrong_value or wrong_shape)", c.Status)
+}
+
+func slotsOf(slots []Slot) []worker.Slot {
+	out := make([]worker.Slot, len(slots))
+	for i, s := range slots {
+		out[i] = worker.Slot(s)
+	}
+	return out
+}
+
+// bufferNames tells what each buffer holds, by the first case or timing set that uses it: the tensor's name in the call, or its output's.
+func bufferNames(c *card.Card, p *Prepared) map[int]string {
+	names := map[int]string{}
+	slots := map[string][]string{}
+	for _, v := range c.Variants {
+		slots[v.ID] = slotNames(v.Call)
+	}
+	note := func(variant string, i, buffer int) {
+		if list := slots[variant]; i < len(list) && names[buffer] == "" {
+			names[buffer] = "`" + list[i] + "`"
+		}
+	}
+	for _, k := range p.Cases {
+		for i, s := range k.Slots {
+			note(k.Variant, i, s.Buffer)
+		}
+	}
+	for variant, sets := range p.Timing {
+		for _, set := range sets {
+			for i, s := range set {
+				if s != nil {
+					note(variant, i, s.Buffer)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// slotNames are the names that a launch spec uses, in the order of the slots.
+func slotNames(call card.Call) []string {
+	var names []string
+	for _, arg := range call.Args {
+		switch arg.Kind {
+		case "tensor":
+			names = append(names, arg.Name)
+		case "tensors":
+			for k, item := range arg.Items {
+				if item.Kind == "tensor" {
+					names = append(names, fmt.Sprintf("%s_%d", arg.Name, k))
+				}
+			}
+		}
+	}
+	for k := range call.Outputs {
+		names = append(names, fmt.Sprintf("out%d", k))
+	}
+	return names
+}

@@ -1,0 +1,227 @@
+// Package judge decides what a candidate is worth: by gates in a fixed order, each cheaper than the next, and by paired timing.
+//
+//	policy -> compile -> image check -> correctness (poison, repeats, all cases) -> search timing -> cost
+//	finalists: correctness again in a fresh worker -> confirmation in the user's process -> accepted or not
+//
+// It owns the order of the gates, the statistics and what a worker's end means. It refuses to compare values (the referee's), to run code (the
+// worker's) and to choose what to try (the search's). A candidate that fails is a verdict; an error means that the harness is broken.
+//
+// Source of the rule: docs/decisions.md; its numbers and their simulation are in statistics.go and statistics_test.go.
+package judge
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/host"
+	"github.com/kernelforge/kernelforge/go/propose"
+	"github.com/kernelforge/kernelforge/go/worker"
+)
+
+// Config is what a judge works with.
+type Config struct {
+	Worker   string // path of kernelforge-worker
+	Runtime  string // path of libkfruntime.so
+	Compiler string // of the user's choice (KERNELFORGE_CXX), or ""
+	Cache    string // folder of compiled images; "" keeps none
+	Scratch  string // folder for temporary files; "" is the system's
+	Jobs     int    // compiles at a time
+	Threads  int    // of a host kernel: the user's, and a pin of what is accepted
+	Tier     int    // sandbox tier asked for
+	Target   string // "host"
+}
+
+// Judge judges candidates of the cards that are open. Methods may be called from several goroutines; candidates are compiled side by side and
+// measured one after the other, with nothing else of ours running.
+type Judge struct {
+	config  Config
+	referee Referee
+	machine host.Machine
+	program compiler
+	start   func(context.Context) (runner, error)
+	scratch string
+
+	quiet sync.RWMutex // held for reading by compiles, for writing by everything that is timed: a compiler beside it is noise
+	lease sync.Mutex   // held from a candidate's load to its last sample: one worker, or the referee, uses the machine
+	mutex sync.Mutex   // guards cards
+	cards map[string]*opened
+	band  band // of the reference kernel's cross-process ratio; under lease
+}
+
+// compiler and runner are what a judge needs of host.Pool and worker.Worker.
+type compiler interface {
+	Compile(ctx context.Context, source string, options []string) (host.Built, error)
+}
+
+type runner interface {
+	Map(ctx context.Context, limit time.Duration, buffers []worker.Buffer, fds []int) error
+	Load(ctx context.Context, limit time.Duration, plan any, image []byte) (int, error)
+	Run(ctx context.Context, limit time.Duration, kernel int, slots []worker.Slot) (float64, error)
+	Time(ctx context.Context, limit time.Duration, kernel int, sets [][]*worker.Slot, samples, inner int, warm bool) ([]float64, float64, error)
+	Kill()
+}
+
+// opened is a card that the referee has prepared.
+type opened struct {
+	prepared *Prepared
+	seed     int64
+}
+
+// New makes a judge: it finds the compiler, tries it, and opens the cache. Nothing runs until a card is opened. Shutdown gives back its folder.
+func New(config Config, referee Referee) (*Judge, error) {
+	if config.Target != "" && config.Target != "host" {
+		return nil, card.Fail(card.CodeJudge, "use the target `host`", "make a judge: the target `%s` is not built", config.Target)
+	}
+	if config.Threads < 1 || config.Threads > worker.MaxThreads {
+		return nil, card.Fail(card.CodeJudge, "", "make a judge: %d threads (expected 1 to %d)", config.Threads, worker.MaxThreads)
+	}
+	ctx, stop := context.WithTimeout(context.Background(), 2*host.WallLimit)
+	defer stop()
+	found, err := host.FindCompiler(ctx, config.Compiler)
+	if err != nil {
+		return nil, err
+	}
+	var cache *host.Cache
+	if config.Cache != "" {
+		if cache, err = host.OpenCache(config.Cache); err != nil {
+			return nil, err
+		}
+	}
+	scratch, err := makeScratch(config.Scratch)
+	if err != nil {
+		return nil, err
+	}
+	machine := host.ThisMachine("/")
+	pool := host.NewPool(config.Worker, found, machine, scratch, cache, config.Jobs)
+	if err := pool.Probe(ctx); err != nil {
+		os.RemoveAll(scratch)
+		return nil, err
+	}
+	start := func(ctx context.Context) (runner, error) {
+		return worker.Start(ctx, worker.Config{Path: config.Worker, Runtime: config.Runtime, Scratch: scratch, Threads: config.Threads, Tier: config.Tier})
+	}
+	return assemble(config, referee, machine, pool, start, scratch), nil
+}
+
+func assemble(config Config, referee Referee, machine host.Machine, program compiler, start func(context.Context) (runner, error), scratch string) *Judge {
+	return &Judge{config: config, referee: referee, machine: machine, program: program, start: start, scratch: scratch, cards: map[string]*opened{}}
+}
+
+func makeScratch(below string) (string, error) {
+	const hint = "set `scratch` to a folder of yours with free space"
+	if below != "" {
+		if err := os.MkdirAll(below, 0o700); err != nil {
+			return "", card.Fail(card.CodeJudge, hint, "make a scratch folder in `%s`: %w", below, err)
+		}
+	}
+	folder, err := os.MkdirTemp(below, "kernelforge-")
+	if err != nil {
+		return "", card.Fail(card.CodeJudge, hint, "make a scratch folder: %w", err)
+	}
+	return folder, nil
+}
+
+// Facts of the target, for proposers.
+func (j *Judge) Facts() propose.Facts { return j.machine.Facts(j.config.Threads) }
+
+// Open has the referee prepare a card: inputs, references and shared buffers. Every worker maps them anew, until Close.
+func (j *Judge) Open(ctx context.Context, c *card.Card, seed int64) error {
+	j.mutex.Lock()
+	_, open := j.cards[c.ID]
+	j.mutex.Unlock()
+	if open {
+		return fmt.Errorf("open card `%s`: it is open already", c.ID)
+	}
+	prepared, err := j.referee.Prepare(ctx, c, seed)
+	if err != nil {
+		return fmt.Errorf("open card `%s`: %w", c.ID, err)
+	}
+	j.mutex.Lock() // from here on Close gives the buffers back, also of a card that does not pass the check
+	j.cards[c.ID] = &opened{prepared, seed}
+	j.mutex.Unlock()
+	if err := prepared.check(c); err != nil {
+		return card.Fail(card.CodeReferee, "", "open card `%s`: %w", c.ID, err)
+	}
+	return nil
+}
+
+// Close has the referee free what Open made.
+func (j *Judge) Close(ctx context.Context, cardID string) error {
+	j.lease.Lock() // no worker has the buffers mapped
+	defer j.lease.Unlock()
+	j.mutex.Lock()
+	_, open := j.cards[cardID]
+	delete(j.cards, cardID)
+	j.mutex.Unlock()
+	if !open {
+		return nil
+	}
+	if err := j.referee.Release(ctx, cardID); err != nil {
+		return fmt.Errorf("close card `%s`: %w", cardID, err)
+	}
+	return nil
+}
+
+// Shutdown removes the scratch folder. Workers live no longer than one candidate, so there is none to end.
+func (j *Judge) Shutdown() {
+	j.lease.Lock()
+	defer j.lease.Unlock()
+	os.RemoveAll(j.scratch)
+}
+
+func (j *Judge) opened(c *card.Card) (*opened, error) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	open, ok := j.cards[c.ID]
+	if !ok {
+		return nil, fmt.Errorf("card `%s` is not open", c.ID)
+	}
+	return open, nil
+}
+
+// check refuses an answer to `prepare` that would make the worker or the judge stumble later.
+func (p *Prepared) check(c *card.Card) error {
+	size := map[int]uint64{}
+	for _, b := range p.Buffers {
+		if _, twice := size[b.ID]; twice || b.FD < 0 || b.Bytes == 0 {
+			return fmt.Errorf("prepare: buffer %d: descriptor %d, %d bytes (expected one buffer of this number, open, not empty)", b.ID, b.FD, b.Bytes)
+		}
+		size[b.ID] = b.Bytes
+	}
+	place := func(s Slot) error {
+		if bytes, ok := size[s.Buffer]; !ok || s.Offset < 0 || uint64(s.Offset) > bytes {
+			return fmt.Errorf("prepare: a slot at byte %d of buffer %d, which has %d bytes", s.Offset, s.Buffer, bytes)
+		}
+		return nil
+	}
+	cases := map[string]int{}
+	for _, k := range p.Cases {
+		cases[k.Variant]++
+		for _, s := range k.Slots {
+			if err := place(s); err != nil {
+				return err
+			}
+		}
+	}
+	for _, v := range c.Variants {
+		if cases[v.ID] == 0 || len(p.Timing[v.ID]) == 0 || len(p.Align[v.ID]) == 0 {
+			return fmt.Errorf("prepare: variant `%s` has %d cases, %d timing sets and %d alignments (expected some of each)",
+				v.ID, cases[v.ID], len(p.Timing[v.ID]), len(p.Align[v.ID]))
+		}
+		for _, set := range p.Timing[v.ID] {
+			for _, s := range set {
+				if s == nil {
+					continue
+				}
+				if err := place(*s); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}

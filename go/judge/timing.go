@@ -1,0 +1,263 @@
+package judge
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/worker"
+)
+
+// The plan of the search's timing. A block is both sides once, in random order; it counts as one paired sample.
+const (
+	leastBlocks  = 8
+	mostBlocks   = 16
+	enoughError  = 0.02   // standard error of the log ratio at which leastBlocks are enough
+	glanceBlocks = 3      // after these a hopeless candidate is given up
+	hopeless     = 1.25   // times eager's time, in every block so far
+	sampleUS     = 200.0  // a sample lasts at least this long, as long as mostInner allows
+	longUS       = 20_000 // above this one sample makes a side of a block
+	mostInner    = 200
+	perSide      = 3
+	floorShare   = 0.7 // of the roof: no kernel moves its bytes that much faster than a copy does
+)
+
+// cost times the trial's variants against eager and weighs them by what they take of the model.
+func (t *trial) cost(ctx context.Context) (card.Verdict, error) {
+	verdict := card.Verdict{Status: card.OK}
+	var weights, weighted float64
+	for _, v := range t.variants {
+		measured, err := t.time(ctx, v)
+		if err != nil {
+			return card.Verdict{}, err
+		}
+		if t.impossible(v, measured.candidateUS) {
+			return card.Verdict{}, fail(card.TooFast, "variant `%s`: %.1f us for %d bytes, below %g of the copy time %.1f us: it cannot have moved them",
+				v.ID, measured.candidateUS, v.Bytes, floorShare, v.RoofUS)
+		}
+		evidence := card.VariantCost{ID: v.ID, Cost: math.Exp(-shrink(measured.ratios)), CandidateUS: measured.candidateUS, EagerUS: measured.eagerUS,
+			Samples: len(measured.ratios)}
+		verdict.Variants = append(verdict.Variants, evidence)
+		weight := float64(max(v.Calls, 1)) * measured.eagerUS
+		weights += weight
+		weighted += weight * evidence.Cost
+		if measured.noisy > 0 && verdict.Detail == "" {
+			verdict.Detail = fmt.Sprintf("%d blocks of variant `%s` were disturbed and dropped", measured.noisy, v.ID)
+		}
+	}
+	if err := t.stillCorrect(ctx); err != nil {
+		return card.Verdict{}, err
+	}
+	verdict.Cost = weighted / weights
+	return verdict, nil
+}
+
+// impossible says whether a time is below the physical floor. Data that fits the last cache can be faster than memory is.
+func (t *trial) impossible(v card.Variant, us float64) bool {
+	return v.Bytes > t.judge.machine.LLCBytes && us < floorShare*v.RoofUS
+}
+
+// measured is the timing of one variant.
+type measured struct {
+	ratios               []float64 // log(eager / candidate), one a block
+	eagerUS, candidateUS float64   // medians
+	noisy                int       // blocks dropped because one process was disturbed
+}
+
+// time measures one variant in interleaved blocks, with no compile of ours beside it.
+func (t *trial) time(ctx context.Context, v card.Variant) (measured, error) {
+	t.judge.quiet.Lock()
+	defer t.judge.quiet.Unlock()
+	b := newBlocks(v, t)
+	var kept, all measuredBlocks
+	for attempt := 0; attempt < 2*mostBlocks && !enough(kept.ratios()); attempt++ {
+		block, err := b.next(ctx)
+		if err != nil {
+			return measured{}, err
+		}
+		all = append(all, block)
+		if t.judge.band.holds(block.reference) {
+			kept = append(kept, block)
+		}
+	}
+	noisy := len(all) - len(kept)
+	if len(kept) < glanceBlocks { // the machine is never quiet: all blocks say more than none
+		kept = all
+	}
+	return kept.sum(noisy), nil
+}
+
+// enough decides after each block whether the next is worth its time.
+func enough(ratios []float64) bool {
+	n := len(ratios)
+	switch {
+	case n < glanceBlocks:
+		return false
+	case n == mostBlocks:
+		return true
+	}
+	best := math.Inf(-1)
+	for _, r := range ratios {
+		best = max(best, r)
+	}
+	if best < -math.Log(hopeless) {
+		return true
+	}
+	return n >= leastBlocks && medianSpread*spread(ratios)/math.Sqrt(float64(n)) < enoughError
+}
+
+// blocks makes paired blocks of one variant.
+type blocks struct {
+	trial          *trial
+	variant        card.Variant
+	kernel         int
+	sets           [][]*worker.Slot
+	samples, inner int
+	limit          time.Duration
+	chance         *rand.Rand
+	warm           bool
+}
+
+func newBlocks(v card.Variant, t *trial) *blocks {
+	us := max(v.EagerUS, t.runUS[v.ID], 0.01)
+	b := &blocks{trial: t, variant: v, kernel: t.kernels[v.ID], samples: perSide, inner: int(min(max(math.Ceil(sampleUS/us), 1), mostInner))}
+	if us*float64(b.inner) > longUS {
+		b.samples = 1
+	}
+	for _, set := range t.open.prepared.Timing[v.ID] {
+		row := make([]*worker.Slot, len(set))
+		for i, s := range set {
+			if s != nil {
+				row[i] = &worker.Slot{Buffer: s.Buffer, Offset: s.Offset}
+			}
+		}
+		b.sets = append(b.sets, row)
+	}
+	launches := float64(b.samples*b.inner + len(b.sets))
+	b.limit = 2*runFloor + time.Duration(launches*slowest*us*float64(time.Microsecond))
+	seed := fnv.New64a()
+	fmt.Fprint(seed, t.card.ID, v.ID, t.open.seed)
+	b.chance = rand.New(rand.NewPCG(seed.Sum64(), 1))
+	return b
+}
+
+type measuredBlock struct {
+	eagerNS, candidateNS float64
+	reference            float64 // log ratio of the reference kernel's times in the two processes
+}
+
+type measuredBlocks []measuredBlock
+
+// next measures both sides once, in random order. The first block also warms the worker's side.
+func (b *blocks) next(ctx context.Context) (measuredBlock, error) {
+	var block measuredBlock
+	var theirs, ours float64 // the reference kernel's time in the worker and here
+	candidate := func() error {
+		samples, reference, err := b.trial.worker.Time(ctx, b.limit, b.kernel, b.sets, b.samples, b.inner, !b.warm)
+		if err != nil {
+			return b.trial.ended(err, fmt.Sprintf("time variant `%s`", b.variant.ID))
+		}
+		b.warm = true
+		block.candidateNS, theirs = median(samples), reference
+		return nil
+	}
+	eager := func() error {
+		timed, err := b.trial.judge.referee.TimeEager(ctx, b.trial.card.ID, b.variant.ID, b.samples, b.inner)
+		if err != nil {
+			return fmt.Errorf("time eager: %w", err)
+		}
+		if err := timed.check(b.samples); err != nil {
+			return card.Fail(card.CodeReferee, "", "time eager on variant `%s`: %w", b.variant.ID, err)
+		}
+		block.eagerNS, ours = median(timed.SamplesNS), timed.ReferenceNS
+		return nil
+	}
+	sides := []func() error{candidate, eager}
+	if b.chance.IntN(2) == 1 {
+		sides[0], sides[1] = sides[1], sides[0]
+	}
+	for _, side := range sides {
+		if err := side(); err != nil {
+			return block, err
+		}
+	}
+	block.reference = math.Log(theirs / ours)
+	return block, nil
+}
+
+func (t *Timed) check(samples int) error {
+	if len(t.SamplesNS) != samples || !positive(t.SamplesNS) || !positive([]float64{t.ReferenceNS}) {
+		return fmt.Errorf("the referee answered %v and the reference time %g ns (expected %d times above 0)", t.SamplesNS, t.ReferenceNS, samples)
+	}
+	return nil
+}
+
+func positive(values []float64) bool {
+	for _, v := range values {
+		if !(v > 0) || math.IsInf(v, 0) {
+			return false
+		}
+	}
+	return true
+}
+
+func (m measuredBlocks) ratios() []float64 {
+	ratios := make([]float64, len(m))
+	for i, b := range m {
+		ratios[i] = math.Log(b.eagerNS / b.candidateNS)
+	}
+	return ratios
+}
+
+func (m measuredBlocks) sum(noisy int) measured {
+	eager, candidate := make([]float64, len(m)), make([]float64, len(m))
+	for i, b := range m {
+		eager[i], candidate[i] = b.eagerNS, b.candidateNS
+	}
+	return measured{ratios: m.ratios(), eagerUS: median(eager) / 1e3, candidateUS: median(candidate) / 1e3, noisy: noisy}
+}
+
+// stillCorrect runs the first case of each variant once more after the timing: a kernel that changes its ways after many launches is caught.
+func (t *trial) stillCorrect(ctx context.Context) error {
+	for _, v := range t.variants {
+		for _, k := range t.open.prepared.Cases {
+			if k.Variant != v.ID {
+				continue
+			}
+			if err := t.once(ctx, v, k, repeats); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// band is what the reference kernel's time in the worker / its time in the user's process was so far, as log ratios. A block outside the
+// band was disturbed on one side.
+type band struct{ seen []float64 }
+
+const (
+	bandMemory = 64
+	bandFirst  = 8    // blocks before the band is the machine's own
+	bandWide   = 0.25 // until then
+	bandLeast  = 0.10
+	bandSigmas = 4
+)
+
+// holds says whether a block's ratio lies in the band, and remembers it: a median and a spread of medians do not mind the outliers.
+func (b *band) holds(ratio float64) bool {
+	in := math.Abs(ratio) <= bandWide
+	if len(b.seen) >= bandFirst {
+		in = math.Abs(ratio-median(b.seen)) <= max(bandLeast, bandSigmas*spread(b.seen))
+	}
+	b.seen = append(b.seen, ratio)
+	if len(b.seen) > bandMemory {
+		b.seen = b.seen[1:]
+	}
+	return in
+}
