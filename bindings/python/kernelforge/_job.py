@@ -242,7 +242,7 @@ class Job:
                 "review": a.review,
                 "out_of_time": a.max_seconds is not None and searched >= a.max_seconds,
             },
-            "rows": rows_of(self.profile.cards, plans, runs, self._reasons(runs)),
+            "rows": rows_of(self.profile.cards, plans, {r["card"]: _studies.verdicts(r) for r in runs}, self._reasons(runs)),
             "model": model,
             "outputs": outputs,
             "seconds": {k: round(v, 2) for k, v in self.seconds.items()},
@@ -289,7 +289,7 @@ class Job:
                 else "no candidate was faster"
             )
             reasons.setdefault(
-                run["card"], near if run["verdicts"] else run["why"] or "not reached within the budget"
+                run["card"], near if len(run["nodes"]) > 1 else run["why"] or "not reached within the budget"
             )
         return reasons
 

@@ -72,7 +72,7 @@ def write_whole(path: Path, text: str) -> None:
 def rows_of(
     cards: Iterable[dict[str, Any]],
     plans: Iterable[dict[str, Any]],
-    runs: Iterable[dict[str, Any]],
+    verdicts: dict[str, dict[str, int]],
     reasons: dict[str, str],
 ) -> list[dict[str, Any]]:
     """Return one row a card, the largest share first.
@@ -80,11 +80,10 @@ def rows_of(
     Args:
         cards: all cards of the profile (docs/formats.md, `card`).
         plans: plans of the study's pack that are served.
-        runs: the study's runs, each with `card` and `verdicts` {status: count}.
+        verdicts: card id to {status: count} of its candidates, for cards that were searched.
         reasons: card id to the words why eager runs, for cards without a plan.
     """
     served: dict[tuple[str, str], dict[str, Any]] = {(p["card"], p["variant"]): p["evidence"] for p in plans}
-    verdicts = {r["card"]: r["verdicts"] for r in runs}
     rows = []
     for card in sorted(cards, key=lambda c: -c["share"]):
         evidence = [(v, served.get((card["id"], v["id"]))) for v in card["variants"]]

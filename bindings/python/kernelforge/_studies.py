@@ -7,6 +7,7 @@ It owns reading and the words for what was read. It refuses to search and to pub
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +90,14 @@ def node(study: str, run: str, number: int, store: str | os.PathLike[str] | None
     return _core.call("store.node", store=str(_settings.store_path(store)), study=study, run=run, node=number)
 
 
+def verdicts(run: dict[str, Any]) -> dict[str, int]:
+    """Return how a run's candidates ended: {status: count}. Node 0 is eager, no candidate."""
+    return dict(Counter(n["status"] for n in run["nodes"] if n["node"] != 0).most_common())
+
+
 def path_to(run: dict[str, Any], number: int) -> list[dict[str, Any]]:
     """Return the nodes from the root's child down to a node."""
-    by_number = {n["node"]: n for n in run["tree"]}
+    by_number = {n["node"]: n for n in run["nodes"]}
     path: list[dict[str, Any]] = []
     while number in by_number and number != 0:
         path.append(by_number[number])
@@ -105,7 +111,7 @@ def trees(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for run in runs:
         # The root is eager, cost 1; it is no candidate.
         best = min(
-            (n for n in run["tree"] if n["status"] == "ok" and n["node"] != 0),
+            (n for n in run["nodes"] if n["status"] == "ok" and n["node"] != 0),
             key=lambda n: n["cost"],
             default=None,
         )
@@ -114,8 +120,8 @@ def trees(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
             {
                 "card": run["card"],
                 "op": run["overload"],
-                "nodes": run["nodes"],
-                "verdicts": run["verdicts"],
+                "nodes": len(run["nodes"]) - 1,
+                "verdicts": verdicts(run),
                 "best": best["cost"] if best else None,
                 "path": [
                     {k: s.get(k) for k in ("node", "family", "change", "cost", "status")} for s in steps

@@ -34,7 +34,7 @@ def _report(**more):
     rows = rows_of(
         CARDS,
         PLANS,
-        [{"card": "c-1", "verdicts": {"ok": 7, "compile_error": 1}}],
+        {"c-1": {"ok": 7, "compile_error": 1}},
         {"c-2": "no template <serves> it"},
     )
     model = {

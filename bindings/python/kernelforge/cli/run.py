@@ -6,6 +6,7 @@ import argparse
 import os
 import runpy
 import sys
+import traceback
 from pathlib import Path
 
 from .. import _settings
@@ -45,13 +46,24 @@ def run(args: argparse.Namespace) -> int:
         else f"kernelforge: no plan serves `{args.script}`; eager runs"
     )
     sys.argv = [args.script, *args.arguments]
-    if args.module:
-        sys.path.insert(0, os.getcwd())
-        runpy.run_module(args.script, run_name="__main__", alter_sys=True)
-    else:
-        sys.path.insert(0, str(Path(args.script).absolute().parent))
-        runpy.run_path(args.script, run_name="__main__")
+    try:
+        if args.module:
+            sys.path.insert(0, os.getcwd())
+            runpy.run_module(args.script, run_name="__main__", alter_sys=True)
+        else:
+            sys.path.insert(0, str(Path(args.script).absolute().parent))
+            runpy.run_path(args.script, run_name="__main__")
+    except Exception as e:  # the script's own error, shown as Python would show it
+        own = e.__traceback__
+        while own is not None and _is_ours(own.tb_frame.f_code.co_filename):
+            own = own.tb_next
+        traceback.print_exception(type(e), e, own or e.__traceback__)
+        return 1
     return 0
+
+
+def _is_ours(filename: str) -> bool:
+    return filename == __file__ or "runpy" in filename
 
 
 def apply_named(packs: list[str], threads: int | None, strict: bool) -> int:

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from .. import _studies
+from .._progress import span
 from .._report import table
 from ..errors import UsageFault
 from . import options
@@ -50,26 +51,29 @@ def _all(args: argparse.Namespace) -> int:
 def _one(args: argparse.Namespace, study: dict[str, Any]) -> int:
     rows = []
     for r in study["runs"]:
-        counts = ", ".join(f"{n} {s}" for s, n in r["verdicts"].items())
-        best = f"{r['best']:.3f}" if r.get("best") else ""
+        counts = ", ".join(f"{n} {s}" for s, n in _studies.verdicts(r).items())
+        best = f"{r['best']:.3f}"
         rows.append(
             [
                 r["card"],
                 r["overload"],
-                str(r["nodes"]),
+                str(len(r["nodes"]) - 1),
                 best,
-                str(len(r.get("winners") or [])),
-                counts,
+                str(len(r["winners"])),
+                counts or r["why"],
             ]
         )
     text = table(["card", "operator", "nodes", "best cost", "winners", "verdicts"], rows, right=(2, 3, 4))
+    text += ["", f"state: {study['state']}, {study['spend']['candidates']} candidates, {span(study['spend']['seconds'])}"]
+    if study["waiting"]:
+        text.append(f"{len(study['waiting'])} winners wait: `kernelforge approve {args.study}`")
     options.emit(args, {"schema": 1, "study": args.study, **study}, "\n".join(text))
     return 0
 
 
 def _tree(args: argparse.Namespace, run: dict[str, Any]) -> int:
     children: dict[int, list[dict[str, Any]]] = {}
-    for n in run["tree"]:
+    for n in run["nodes"]:
         if n["node"] != 0:
             children.setdefault(n["parent"], []).append(n)
     lines = [f"{run['overload']}: eager (cost 1)"]
@@ -90,6 +94,8 @@ def _tree(args: argparse.Namespace, run: dict[str, Any]) -> int:
 def _node(args: argparse.Namespace, run: dict[str, Any]) -> int:
     node = _studies.node(args.study, run["card"], args.node, args.store)
     candidate, verdict = node["candidate"], node["verdict"]
+    if candidate is None:
+        raise UsageFault(f"show node {args.node} of `{run['overload']}`: it is the root, eager itself (expected 1 or more)")
     if args.source:
         options.emit(args, {"schema": 1, "source": candidate["source"]}, candidate["source"])
         return 0
