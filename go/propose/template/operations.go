@@ -49,21 +49,26 @@ func fixed(body string) func(card.Call) (string, bool) {
 	return func(card.Call) (string, bool) { return body, true }
 }
 
+// geluBody has eager's two forms. Eager takes the exact one from oneDNN where the tensor is contiguous float32 or bfloat16: there infinity
+// gives NaN and values above half the range overflow. float64 is left to eager: 1 + erf cancels, and two libraries' erf differ in the last bit.
 func geluBody(call card.Call) (string, bool) {
 	var approximate string
-	if arg := argument(call, "approximate"); arg.Kind != "string" || json.Unmarshal(arg.Value, &approximate) != nil {
+	self := argument(call, "self")
+	if arg := argument(call, "approximate"); arg.Kind != "string" || json.Unmarshal(arg.Value, &approximate) != nil || self.DType == "float64" {
 		return "", false
 	}
 	half, one := bitsOf(0.5), bitsOf(1)
-	switch approximate {
-	case "none":
-		return fmt.Sprintf("return a * exact(%s) * (exact(%s) + kf_erf(a * exact(%s)));", half, one, bitsOf(math.Sqrt2/2)), true
-	case "tanh":
+	switch {
+	case approximate == "tanh":
 		beta, kappa := bitsOf(math.Sqrt2*(2/math.Sqrt(math.Pi))*0.5), bitsOf(0.044715)
 		return fmt.Sprintf("V cube = a * a * a;\n  return exact(%s) * a * (exact(%s) + kf_tanh(exact(%s) * (a + exact(%s) * cube)));",
 			half, one, beta, kappa), true
+	case approximate != "none":
+		return "", false
+	case self.DType != "float16" && contiguous(self) && numel(self) > 1:
+		return fmt.Sprintf("return exact(%s) * (a + a * kf_erf(a * exact(%s))) + (a - a);", half, bitsOf(math.Sqrt2/2)), true
 	}
-	return "", false
+	return fmt.Sprintf("return a * exact(%s) * (exact(%s) + kf_erf(a * exact(%s)));", half, one, bitsOf(math.Sqrt2/2)), true
 }
 
 // clampBody keeps a NaN element, as eager's max and min instructions do; a NaN bound, which makes everything NaN, is left to eager.
@@ -85,32 +90,26 @@ func clampBody(low, high string) func(card.Call) (string, bool) {
 	}
 }
 
-// powBody has the exponents that eager computes by multiplication, division and square root. Intermediate results go through the element
-// type where eager's do.
+// powBody has the exponents that eager computes by multiplication, division and square root. In bfloat16 intermediate results go through
+// the element type; float16 is computed by pow itself, whose square root of -infinity is infinity.
 func powBody(call card.Call) (string, bool) {
 	v, ok := constant(argument(call, "exponent"))
 	if !ok {
 		return "", false
 	}
-	switch v.float {
-	case 0:
-		return "return exact(ONE);", true
-	case 1:
-		return "return a;", true
-	case 2:
-		return "return a * a;", true
-	case 3:
-		return "return stored(a * a) * a;", true
-	case 0.5:
-		return "return kf_sqrt(a);", true
-	case -0.5:
-		return "return exact(ONE) / kf_sqrt(a);", true
-	case -1:
-		return "return exact(ONE) / a;", true
-	case -2:
-		return "return exact(ONE) / stored(a * a);", true
+	square, root := "a * a", "kf_sqrt(a)"
+	switch argument(call, "self").DType {
+	case "bfloat16":
+		square = "stored(a * a)"
+	case "float16":
+		root = fmt.Sprintf("kf_sqrt(a == exact(%s) ? -a : a + V{})", bitsOf(math.Inf(-1)))
 	}
-	return "", false
+	bodies := map[float64]string{
+		0: "exact(ONE)", 1: "a", 2: "a * a", 3: square + " * a", 0.5: root, -0.5: "exact(ONE) / " + root, -1: "exact(ONE) / a",
+		-2: "exact(ONE) / (" + square + ")",
+	}
+	body, ok := bodies[v.float]
+	return "return " + body + ";", ok
 }
 
 // addBody is a + sign * alpha * b, fused as in eager.

@@ -19,8 +19,11 @@ func (pointwise) Applies(c *card.Card) bool {
 	if op == nil {
 		return false
 	}
-	_, ok := op.elements(c.Variants[0].Call)
-	return ok
+	first, _ := op.elements(c.Variants[0].Call)
+	return everyVariant(c, func(call card.Call) bool {
+		e, ok := op.elements(call)
+		return ok && e.text == first.text // one text serves all variants
+	})
 }
 
 func (pointwise) Params(c *card.Card, f propose.Facts) []Param {

@@ -70,3 +70,26 @@ func single(p Point, constants map[string]string, work, grain string, args []car
 		Kernels: []card.Kernel{{Entry: "kf_main", Work: work, Grain: grain, Args: args}},
 	}
 }
+
+// numel is a tensor's number of elements.
+func numel(arg card.Arg) int64 {
+	n := int64(1)
+	for _, size := range arg.Sizes {
+		n *= size
+	}
+	return n
+}
+
+// contiguous says what Tensor.is_contiguous() does: row-major without gaps, strides of dims of size 1 aside.
+func contiguous(arg card.Arg) bool {
+	next := int64(1)
+	for d := len(arg.Sizes) - 1; d >= 0; d-- {
+		if arg.Sizes[d] != 1 {
+			if arg.Strides[d] != next {
+				return false
+			}
+			next *= arg.Sizes[d]
+		}
+	}
+	return true
+}
