@@ -345,8 +345,8 @@ func (r *run) start() error {
 // rules stop the run; the first that holds gives the reason.
 func (r *run) rules() []search.Rule {
 	rules := []search.Rule{
-		search.LittleToGain{Share: r.card.Share, Floor: r.floor, Least: *r.settings.MinGain},
 		search.NearFloor(r.floor),
+		search.LittleToGain{Share: r.card.Share, Floor: r.floor, Least: *r.settings.MinGain},
 		search.Candidates(r.settings.Candidates),
 		search.USD(r.settings.MaxCost),
 	}

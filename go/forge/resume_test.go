@@ -1,0 +1,307 @@
+package forge
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/judge"
+	"github.com/kernelforge/kernelforge/go/propose"
+	"github.com/kernelforge/kernelforge/go/store"
+)
+
+// The test binary as a process that runs a study and dies of SIGKILL at the n-th look at the clock: the clock is read between all steps.
+const (
+	childRuns  = "KF_TEST_STUDY"  // path of the store
+	childKill  = "KF_TEST_KILL"   // n; 0: never
+	childWidth = "KF_TEST_WIDTH"  // proposals side by side
+	childLog   = "KF_TEST_JUDGED" // file that gets one line for each judgement that began
+)
+
+func runAsChild() {
+	if err := childMain(); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+func childMain() error {
+	path := os.Getenv(childRuns)
+	kill, err := strconv.Atoi(os.Getenv(childKill))
+	if err != nil {
+		return err
+	}
+	width, err := strconv.Atoi(os.Getenv(childWidth))
+	if err != nil {
+		return err
+	}
+	table, err := newTable(filepath.Join("testdata", "costs.tsv"))
+	if err != nil {
+		return err
+	}
+	table.before = func(c card.Candidate) {
+		file, err := os.OpenFile(os.Getenv(childLog), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err == nil {
+			_, err = fmt.Fprintln(file, c.ID)
+			err = errors.Join(err, file.Close())
+		}
+		if err != nil {
+			panic(err)
+		}
+	}
+	s, err := store.Open(path, store.PatienceRun)
+	if err != nil {
+		return err
+	}
+	looks, tick := 0, clock()
+	running, err := Start(Config{Store: s, Study: study(reluCard("c-00000001", 0.5), reluCard("c-00000002", 0.3)),
+		Settings: Settings{Seed: 3, Candidates: 25, Width: width, Scratch: filepath.Dir(path)}, Proposer: grid{}, Facts: propose.Facts{Target: "host"},
+		Judge: func(judge.Referee) (Judge, error) { return table, nil },
+		Now: func() time.Time {
+			if looks++; looks == kill {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			}
+			return tick()
+		}})
+	if err != nil {
+		return err
+	}
+	for {
+		poll := running.Poll(100 * time.Millisecond)
+		for _, body := range poll.Tasks {
+			var head struct{ Task int }
+			if err := json.Unmarshal(body, &head); err != nil {
+				return err
+			}
+			text, err := json.Marshal(modelTimes(1.5))
+			if err != nil {
+				return err
+			}
+			if err := running.Answer(head.Task, text, nil); err != nil {
+				return err
+			}
+		}
+		if poll.State == StateFailed {
+			return poll.Error
+		}
+		if poll.State == StateDone {
+			<-running.Ended()
+			return nil
+		}
+	}
+}
+
+// child runs the study in a process of its own; true if it was killed.
+func child(t *testing.T, path string, kill, width int) (killed bool) {
+	t.Helper()
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), childRuns+"="+path, fmt.Sprintf("%s=%d", childKill, kill), fmt.Sprintf("%s=%d", childWidth, width),
+		childLog+"="+path+".judged")
+	out, err := command.CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+		return true
+	}
+	if err != nil {
+		t.Fatalf("the child failed: %v\n%s", err, out)
+	}
+	return false
+}
+
+// With a recorded cost table the same seed gives the same trees and winners, whatever kills the process on the way; and nothing that had its
+// verdict is judged again.
+func TestSameSeedGivesTheSameTreeAfterKills(t *testing.T) {
+	for _, width := range []int{1, 3} {
+		t.Run(fmt.Sprintf("width %d", width), func(t *testing.T) {
+			whole := filepath.Join(t.TempDir(), "whole.db")
+			if child(t, whole, 0, width) {
+				t.Fatal("killed without being asked")
+			}
+			want := view(t, whole)
+			killed := filepath.Join(t.TempDir(), "killed.db")
+			kills := 0
+			for point := 1; point <= 20; point++ { // each life is a little longer than what it has to make up for
+				if !child(t, killed, 2+point*11%7, width) {
+					break
+				}
+				kills++
+			}
+			if kills < 20 {
+				t.Fatalf("killed %d times before the study was done (expected 20)", kills)
+			}
+			if child(t, killed, 0, width) {
+				t.Fatal("killed without being asked")
+			}
+			found := view(t, killed)
+			for i := range want.Runs {
+				if diff := cmp.Diff(treeText(want.Runs[i]), treeText(found.Runs[i])); diff != "" {
+					t.Errorf("run %d (-whole +killed):\n%s", i, diff)
+				}
+				if diff := cmp.Diff(want.Runs[i].Winners, found.Runs[i].Winners); diff != "" {
+					t.Errorf("winners of run %d (-whole +killed):\n%s", i, diff)
+				}
+			}
+			log, err := os.ReadFile(killed + ".judged")
+			if err != nil {
+				t.Fatal(err)
+			}
+			began, nodes := bytes.Count(log, []byte("\n")), len(found.Runs[0].Nodes)+len(found.Runs[1].Nodes)-2
+			if began > nodes+kills {
+				t.Errorf("%d judgements began for %d nodes and %d kills: a node was judged twice", began, nodes, kills)
+			}
+		})
+	}
+}
+
+func TestSameSeedGivesTheSameTreeAndAnotherSeedAnother(t *testing.T) {
+	trees := map[int64][]string{}
+	for _, seed := range []int64{1, 1, 2} {
+		path := filepath.Join(t.TempDir(), "store.db")
+		run1(t, configFor(t, path, tableFor(t), Settings{Seed: seed, Candidates: 40}, reluCard("c-00000001", 0.5)))
+		trees[seed] = append(trees[seed], treeText(view(t, path).Runs[0]))
+	}
+	if trees[1][0] != trees[1][1] {
+		t.Errorf("one seed, two trees:\n%s", cmp.Diff(trees[1][0], trees[1][1]))
+	}
+	if trees[1][0] == trees[2][0] {
+		t.Error("two seeds, one tree")
+	}
+}
+
+func TestFinishKeepsTheCandidateInFlightAndResumes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	table := tableFor(t)
+	var s *Study
+	table.before = func(card.Candidate) {
+		if len(table.judged) == 4 { // while the fifth is judged
+			s.Cancel(false)
+		}
+	}
+	ready := make(chan struct{})
+	table.open = func(*card.Card) error { <-ready; return nil }
+	s, err := Start(configFor(t, path, table, Settings{Candidates: 12}, reluCard("c-00000001", 0.5)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(ready)
+	if _, last := drive(t, s, nil); last.State != StateDone || last.Error != nil {
+		t.Fatalf("it ended with %+v", last)
+	}
+	v := view(t, path)
+	if len(v.Runs[0].Nodes) != 6 || v.State != stateStopped || v.Runs[0].State != runStarted || table.shut != 1 {
+		t.Fatalf("stopped with %d nodes, study %s, run %s, %d judges shut (expected 6, stopped, started, 1)",
+			len(v.Runs[0].Nodes), v.State, v.Runs[0].State, table.shut)
+	}
+	second := tableFor(t)
+	run1(t, configFor(t, path, second, Settings{Candidates: 12}, reluCard("c-00000001", 0.5)))
+	if v = view(t, path); len(v.Runs[0].Nodes) != 13 || v.State != StateDone || len(second.judged) != 7 {
+		t.Errorf("resumed to %d nodes, %s, with %d judged (expected 13, done, 7)", len(v.Runs[0].Nodes), v.State, len(second.judged))
+	}
+}
+
+func TestStopNowLosesOnlyTheCandidateInFlight(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	table := tableFor(t)
+	var s *Study
+	ready := make(chan struct{})
+	table.open = func(*card.Card) error { <-ready; return nil }
+	table.before = func(card.Candidate) {
+		if len(table.judged) == 4 {
+			s.Cancel(true)
+		}
+	}
+	s, err := Start(configFor(t, path, table, Settings{Candidates: 12}, reluCard("c-00000001", 0.5)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(ready)
+	drive(t, s, nil)
+	if v := view(t, path); len(v.Runs[0].Nodes) != 5 || v.State != stateStopped {
+		t.Errorf("stopped with %d nodes, study %s (expected 5, stopped)", len(v.Runs[0].Nodes), v.State)
+	}
+	other := filepath.Join(t.TempDir(), "whole.db")
+	run1(t, configFor(t, path, tableFor(t), Settings{Candidates: 12}, reluCard("c-00000001", 0.5)))
+	run1(t, configFor(t, other, tableFor(t), Settings{Candidates: 12}, reluCard("c-00000001", 0.5)))
+	if diff := cmp.Diff(treeText(view(t, other).Runs[0]), treeText(view(t, path).Runs[0])); diff != "" {
+		t.Errorf("-whole +stopped and resumed:\n%s", diff)
+	}
+}
+
+func TestFinishedStudyIsDoneAtOnceAndALargerBudgetSearchesOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	start := func(candidates int) (*tableJudge, *StudyView) {
+		table := tableFor(t)
+		run1(t, configFor(t, path, table, Settings{Candidates: candidates}, reluCard("c-00000001", 0.5)))
+		return table, view(t, path)
+	}
+	_, first := start(10)
+	again, second := start(10)
+	if len(again.judged) != 0 || again.shut != 0 {
+		t.Errorf("%d candidates were judged again", len(again.judged))
+	}
+	if diff := cmp.Diff(first.Runs, second.Runs); diff != "" {
+		t.Errorf("the second start changed the runs:\n%s", diff)
+	}
+	more, third := start(20)
+	if len(more.judged) != 10 || len(third.Runs[0].Nodes) != 21 || third.State != StateDone {
+		t.Errorf("with twice the budget %d were judged, %d nodes, %s", len(more.judged), len(third.Runs[0].Nodes), third.State)
+	}
+}
+
+// A profile that is taken again may number the same variants in another order.
+func TestResumeWithVariantsNumberedAnew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	first := tableFor(t)
+	run1(t, configFor(t, path, first, Settings{Candidates: 6}, reluCard("c-00000001", 0.5)))
+	renumbered := reluCard("c-00000001", 0.5)
+	renumbered.Variants[0].Call, renumbered.Variants[1].Call = renumbered.Variants[1].Call, renumbered.Variants[0].Call
+	second := tableFor(t)
+	run1(t, configFor(t, path, second, Settings{Candidates: 30}, renumbered))
+	v := view(t, path)
+	for _, winner := range v.Runs[0].Winners {
+		want := map[string]int64{"v0": 1024, "v1": 4096}[winner.Variant] // the store's numbers stay those of the first session
+		if got := winner.Call.Args[0].Sizes[0]; got != want {
+			t.Errorf("the winner of %s has size %d (expected %d)", winner.Variant, got, want)
+		}
+	}
+	if len(v.Runs[0].Winners) != 2 {
+		t.Errorf("%d winners (expected 2)", len(v.Runs[0].Winners))
+	}
+}
+
+func TestStudyAboutSomethingElseIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	run1(t, configFor(t, path, tableFor(t), Settings{Candidates: 3}, reluCard("c-00000001", 0.5)))
+	for name, change := range map[string]func(*Config){
+		"torch `2.15.0` (now: `2.16.0`)": func(c *Config) { c.Study.Pins["torch"] = "2.16.0" },
+		"threads `2` (now: `<nil>`)":     func(c *Config) { delete(c.Study.Pins, "threads") },
+		"card `c-00000009`":              func(c *Config) { c.Study.Cards = []*card.Card{reluCard("c-00000009", 0.5)} },
+		"searched for other shapes":      func(c *Config) { c.Study.Cards[0].Variants[0].Call.Args[0].Sizes[0]++ },
+		"for the target `host`":          func(c *Config) { c.Study.Target = "cuda" },
+	} {
+		config := configFor(t, path, tableFor(t), Settings{}, reluCard("c-00000001", 0.5))
+		change(&config)
+		_, err := Start(config)
+		if err == nil || card.AsError(err).Code != card.CodeMismatch || !strings.Contains(err.Error(), name) || card.AsError(err).Hint == "" {
+			t.Errorf("found %v (expected a mismatch: %s)", err, name)
+		}
+		if err := config.Store.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if view(t, path).Running {
+		t.Error("a refused start kept the lock")
+	}
+}
