@@ -67,7 +67,7 @@ func childMain() error {
 	}
 	looks, tick := 0, clock()
 	running, err := Start(Config{Store: s, Study: study(reluCard("c-00000001", 0.5), reluCard("c-00000002", 0.3)),
-		Settings: Settings{Seed: 3, Candidates: 25, Width: width, Scratch: filepath.Dir(path)}, Proposer: grid{}, Facts: propose.Facts{Target: "host"},
+		Settings: Settings{Seed: 3, Candidates: 16, Width: width, Scratch: filepath.Dir(path)}, Proposer: grid{}, Facts: propose.Facts{Target: "host"},
 		Judge: func(judge.Referee) (Judge, error) { return table, nil },
 		Now: func() time.Time {
 			if looks++; looks == kill {
@@ -98,13 +98,14 @@ func childMain() error {
 		}
 		if poll.State == StateDone {
 			<-running.Ended()
+			fmt.Println("looks", looks)
 			return nil
 		}
 	}
 }
 
-// child runs the study in a process of its own; true if it was killed.
-func child(t *testing.T, path string, kill, width int) (killed bool) {
+// child runs the study in a process of its own. It says whether that was killed, and else how often the clock was read.
+func child(t *testing.T, path string, kill, width int) (killed bool, looks int) {
 	t.Helper()
 	command := exec.Command(os.Args[0])
 	command.Env = append(os.Environ(), childRuns+"="+path, fmt.Sprintf("%s=%d", childKill, kill), fmt.Sprintf("%s=%d", childWidth, width),
@@ -112,57 +113,78 @@ func child(t *testing.T, path string, kill, width int) (killed bool) {
 	out, err := command.CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
-		return true
+		return true, 0
 	}
 	if err != nil {
 		t.Fatalf("the child failed: %v\n%s", err, out)
 	}
-	return false
+	if _, err := fmt.Sscanf(string(out), "looks %d", &looks); err != nil {
+		t.Fatalf("the child said %q", out)
+	}
+	return false, looks
 }
 
-// With a recorded cost table the same seed gives the same trees and winners, whatever kills the process on the way; and nothing that had its
-// verdict is judged again.
-func TestSameSeedGivesTheSameTreeAfterKills(t *testing.T) {
-	for _, width := range []int{1, 3} {
-		t.Run(fmt.Sprintf("width %d", width), func(t *testing.T) {
-			whole := filepath.Join(t.TempDir(), "whole.db")
-			if child(t, whole, 0, width) {
-				t.Fatal("killed without being asked")
-			}
-			want := view(t, whole)
-			killed := filepath.Join(t.TempDir(), "killed.db")
-			kills := 0
-			for point := 1; point <= 20; point++ { // each life is a little longer than what it has to make up for
-				if !child(t, killed, 2+point*11%7, width) {
-					break
-				}
-				kills++
-			}
-			if kills < 20 {
-				t.Fatalf("killed %d times before the study was done (expected 20)", kills)
-			}
-			if child(t, killed, 0, width) {
-				t.Fatal("killed without being asked")
-			}
-			found := view(t, killed)
-			for i := range want.Runs {
-				if diff := cmp.Diff(treeText(want.Runs[i]), treeText(found.Runs[i])); diff != "" {
-					t.Errorf("run %d (-whole +killed):\n%s", i, diff)
-				}
-				if diff := cmp.Diff(want.Runs[i].Winners, found.Runs[i].Winners); diff != "" {
-					t.Errorf("winners of run %d (-whole +killed):\n%s", i, diff)
-				}
-			}
-			log, err := os.ReadFile(killed + ".judged")
-			if err != nil {
-				t.Fatal(err)
-			}
-			began, nodes := bytes.Count(log, []byte("\n")), len(found.Runs[0].Nodes)+len(found.Runs[1].Nodes)-2
-			if began > nodes+kills {
-				t.Errorf("%d judgements began for %d nodes and %d kills: a node was judged twice", began, nodes, kills)
-			}
-		})
+// whole runs the study in one go: what every killed one must come to.
+func whole(t *testing.T, width int) (*StudyView, int) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "whole.db")
+	killed, looks := child(t, path, 0, width)
+	if killed {
+		t.Fatal("killed without being asked")
 	}
+	return view(t, path), looks
+}
+
+// compare finishes a study that was killed `kills` times, and compares it with one that was not. Nothing that had its verdict may have been
+// judged again: each kill costs at most the candidate in flight.
+func compare(t *testing.T, want *StudyView, path string, kills, width int) {
+	t.Helper()
+	if killed, _ := child(t, path, 0, width); killed {
+		t.Fatal("killed without being asked")
+	}
+	found := view(t, path)
+	for i := range want.Runs {
+		if diff := cmp.Diff(treeText(want.Runs[i]), treeText(found.Runs[i])); diff != "" {
+			t.Errorf("run %d (-whole +killed):\n%s", i, diff)
+		}
+		if diff := cmp.Diff(want.Runs[i].Winners, found.Runs[i].Winners); diff != "" {
+			t.Errorf("winners of run %d (-whole +killed):\n%s", i, diff)
+		}
+	}
+	log, err := os.ReadFile(path + ".judged")
+	if err != nil {
+		t.Fatal(err)
+	}
+	began, nodes := bytes.Count(log, []byte("\n")), len(found.Runs[0].Nodes)+len(found.Runs[1].Nodes)-2
+	if began > nodes+kills {
+		t.Errorf("%d judgements began for %d nodes and %d kills: a node was judged twice", began, nodes, kills)
+	}
+}
+
+// With a recorded cost table the same seed gives the same trees and winners, wherever the process is killed: at 20 points from the first step
+// to the last.
+func TestSameSeedGivesTheSameTreeAfterAKillAtTwentyPoints(t *testing.T) {
+	want, looks := whole(t, 1)
+	for point := range 20 {
+		path := filepath.Join(t.TempDir(), "killed.db")
+		at := 1 + point*(looks-1)/19
+		if killed, _ := child(t, path, at, 1); !killed {
+			t.Fatalf("not killed at look %d of %d", at, looks)
+		}
+		compare(t, want, path, 1, 1)
+	}
+}
+
+// One study that is killed twelve times in a row, with proposals side by side.
+func TestSameSeedGivesTheSameTreeAfterManyKills(t *testing.T) {
+	want, _ := whole(t, 3)
+	path := filepath.Join(t.TempDir(), "killed.db")
+	for kills := range 12 {
+		if killed, _ := child(t, path, 3+kills%4, 3); !killed {
+			t.Fatalf("done after %d kills (expected 12)", kills)
+		}
+	}
+	compare(t, want, path, 12, 3)
 }
 
 func TestSameSeedGivesTheSameTreeAndAnotherSeedAnother(t *testing.T) {
