@@ -36,6 +36,7 @@ class Checker {
     read_header();
     read_segments();
     read_dynamic();
+    check_state();
     check_got();
     read_strings();
     size_t symbols = count_symbols();
@@ -127,7 +128,6 @@ class Checker {
       if (!inside) continue;
       if (constant(h.p_vaddr, h.p_memsz, "a note or header segment") != h.p_offset || h.p_filesz != h.p_memsz) bad("a note or header segment is malformed");
     }
-    check_state();
   }
 
   void add_load(const Elf64_Phdr& h) {

@@ -67,8 +67,9 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   bool parse_error(size_t at, const std::string&, const nlohmann::json::exception& e) override {
     // The library's own text, without its "[json.exception...] parse error at line 1, column 2: " in front.
     std::string text = e.what();
-    size_t colon = text.find(": ");
-    return stop("byte " + std::to_string(at) + ": " + ticked(colon == std::string::npos ? text : text.substr(colon + 2)));
+    size_t from = text.find(": ");
+    if (from == std::string::npos) from = text.find("] ");
+    return stop("byte " + std::to_string(at) + ": " + ticked(from == std::string::npos ? text : text.substr(from + 2)));
   }
 
  private:

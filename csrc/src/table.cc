@@ -7,7 +7,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -28,6 +27,14 @@ struct Entry {
   uint64_t count = 0;
 };
 
+// Word by word: the caller has just written `b` in words, and a wide load (memcmp) would wait until those stores are in the cache.
+bool equal(const int64_t* a, const int64_t* b, uint32_t count) noexcept {
+  for (uint32_t i = 0; i < count; ++i) {
+    if (a[i] != b[i]) return false;
+  }
+  return true;
+}
+
 // Power-of-two size, at most half full, linear probing: a probe ends at an empty entry.
 struct OpTable {
   uint64_t mask = 0;
@@ -37,7 +44,7 @@ struct OpTable {
     for (uint64_t i = hash & mask;; i = (i + 1) & mask) {
       const Entry& e = entries[i];
       if (e.plan == nullptr) return nullptr;
-      if (e.hash == hash && e.count == count && std::memcmp(e.words, words, count * sizeof(int64_t)) == 0) return &e;
+      if (e.hash == hash && e.count == count && equal(e.words, words, count)) return &e;
     }
   }
   void insert(const kfr_plan& plan) {
