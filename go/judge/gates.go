@@ -209,6 +209,9 @@ func (t *trial) correct(ctx context.Context) (exact bool, err error) {
 	}
 	var compare *Compare
 	for i := 0; i <= len(steps); i++ {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
 		var poison *Poison
 		if i < len(steps) {
 			poison = &Poison{Case: steps[i].input.ID, Pattern: steps[i].repeat % 2}

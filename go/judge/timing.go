@@ -75,6 +75,9 @@ func (t *trial) time(ctx context.Context, v card.Variant) (measured, error) {
 	b := newBlocks(v, t)
 	var kept, all measuredBlocks
 	for attempt := 0; attempt < 2*mostBlocks && !enough(kept.ratios()); attempt++ {
+		if err := ctx.Err(); err != nil {
+			return measured{}, err
+		}
 		block, err := b.next(ctx)
 		if err != nil {
 			return measured{}, err
