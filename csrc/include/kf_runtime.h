@@ -103,6 +103,7 @@ typedef struct kfr_plan_info {
   const uint8_t* workspace_zeroed;
   uint8_t deterministic;    /* may run under torch.use_deterministic_algorithms */
   uint8_t exact;            /* bitwise equal to eager on everything judged */
+  int32_t threads;          /* host: the thread count it was judged with, and the only one that kfr_launch takes; CUDA: 0 */
 } kfr_plan_info;
 kfr_status kfr_plan_info_get(const kfr_plan* plan, kfr_plan_info* info);
 

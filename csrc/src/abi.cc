@@ -115,7 +115,8 @@ kfr_status kfr_plan_info_get(const kfr_plan* plan, kfr_plan_info* info) {
            plan->workspace_bytes.data(),
            plan->workspace_zeroed.data(),
            plan->deterministic,
-           plan->exact};
+           plan->exact,
+           plan->threads};
   return KFR_OK;
 }
 

@@ -50,11 +50,12 @@ double read_float(json::Fields& fields) {
   return v;
 }
 
-// sizes, strides and what follows from them. An empty tensor is never served, so no plan may be made for one.
-void read_geometry(json::Fields& fields, Tensor* t) {
+// sizes, strides and what follows from them. A call with an empty argument is never served; an output may be empty (the statistics of a
+// batch norm in evaluation).
+void read_geometry(json::Fields& fields, Tensor* t, int64_t min_size) {
   t->dtype = read_dtype(fields.need("dtype")).id;
   json::Node sizes = fields.need("sizes"), strides = fields.need("strides");
-  t->sizes = sizes.integers(kDimMax, 1, kExtentMax);
+  t->sizes = sizes.integers(kDimMax, min_size, kExtentMax);
   t->strides = strides.integers(kDimMax, 0, kExtentMax);
   if (t->sizes.size() != t->strides.size()) strides.wrong("as many as `sizes`, " + std::to_string(t->sizes.size()));
   int64_t extent = 1;
@@ -64,6 +65,7 @@ void read_geometry(json::Fields& fields, Tensor* t) {
     big = big || __builtin_mul_overflow(t->sizes[i] - 1, t->strides[i], &reach) || __builtin_add_overflow(extent, reach, &extent);
     if (big || extent > kExtentMax) sizes.fail("the tensor spans more than 2^48 elements");
   }
+  if (t->numel == 0) extent = 0;
   t->span_bytes = static_cast<uint64_t>(extent) * static_cast<uint64_t>(dtype_of(t->dtype)->size);
 }
 
@@ -142,7 +144,7 @@ class Reader {
   void add_tensor(json::Fields& fields, const std::string& name) {
     Tensor t;
     t.name = name;
-    read_geometry(fields, &t);
+    read_geometry(fields, &t, 1);
     words_->tensor(t.dtype, static_cast<int64_t>(t.sizes.size()), t.sizes.data(), t.strides.data());
     define_tensor(&call_.names, t);
     call_.inputs.push_back(std::move(t));
@@ -172,7 +174,7 @@ class Reader {
     json::Fields fields(node);
     Tensor t;
     t.name = "out" + std::to_string(call_.outputs.size());
-    read_geometry(fields, &t);
+    read_geometry(fields, &t, 0);
     json::Node alias = fields.need("alias");
     t.alias = static_cast<int32_t>(alias.integer(-1, static_cast<int64_t>(call_.inputs.size()) - 1));
     fields.close();
