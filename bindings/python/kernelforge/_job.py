@@ -242,7 +242,12 @@ class Job:
                 "review": a.review,
                 "out_of_time": a.max_seconds is not None and searched >= a.max_seconds,
             },
-            "rows": rows_of(self.profile.cards, plans, {r["card"]: _studies.verdicts(r) for r in runs}, self._reasons(runs)),
+            "rows": rows_of(
+                self.profile.cards,
+                plans,
+                {r["card"]: _studies.verdicts(r) for r in runs},
+                self._reasons(runs),
+            ),
             "model": model,
             "outputs": outputs,
             "seconds": {k: round(v, 2) for k, v in self.seconds.items()},

@@ -168,8 +168,8 @@ def _why(extension: Any, overload: str) -> str:
 def _likely(call: dict[str, Any], variant: Any) -> list[Any]:
     """Return a payload for a call whose own is not in the pack: normal values, and variances that are positive."""
     tensors = variant.draw("fresh", 0)
-    for (name, _), t in zip(variant.descriptors, tensors, strict=True):
-        if "var" in name and t.is_floating_point():
+    for slot, t in zip(variant.slots, tensors, strict=True):
+        if "var" in slot.name and t.is_floating_point():
             t.abs_().add_(0.5)
     return list(variant.arguments(tensors))
 

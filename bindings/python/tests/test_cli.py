@@ -6,9 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import kernelforge
+import pytest
 from kernelforge import cli
 from kernelforge.errors import EXIT_CODES
 
@@ -18,7 +17,13 @@ PACKAGE = Path(kernelforge.__file__).parent
 def _run(*argv, **env):
     """Run the command in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), **env}
-    return subprocess.run([sys.executable, "-m", "kernelforge", *argv], capture_output=True, text=True, timeout=300, env=environment)
+    return subprocess.run(
+        [sys.executable, "-m", "kernelforge", *argv],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment,
+    )
 
 
 def test_every_command_has_help_with_json_and_the_exit_codes(capsys):
@@ -35,7 +40,17 @@ def test_exit_codes_are_the_documented_ones():
     assert set(EXIT_CODES) == {0, 1, 2, 3, 4, 5, 6, 7, 130}
 
 
-@pytest.mark.parametrize("argv", [[], ["fly"], ["profile"], ["optimize", "m.py:f", "--candidates", "0"], ["optimize", "m.py:f", "--budget-s", "-1"], ["show", "--no-such"]])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["fly"],
+        ["profile"],
+        ["optimize", "m.py:f", "--candidates", "0"],
+        ["optimize", "m.py:f", "--budget-s", "-1"],
+        ["show", "--no-such"],
+    ],
+)
 def test_wrong_usage_is_2_with_a_hint(argv, capsys):
     with pytest.raises(SystemExit) as e:
         cli.main(argv)
@@ -70,7 +85,9 @@ def test_an_interrupt_is_130(monkeypatch, capsys):
     from kernelforge.errors import Interrupted
 
     def stopped(args):
-        raise Interrupted("search `s`: interrupted after 3 of 9 candidates; they are saved\nhint: the same call resumes it")
+        raise Interrupted(
+            "search `s`: interrupted after 3 of 9 candidates; they are saved\nhint: the same call resumes it"
+        )
 
     monkeypatch.setattr(doctor, "run", stopped)
     assert cli.main(["doctor"]) == 130
@@ -90,7 +107,13 @@ def test_a_full_disk_is_5_not_a_bug(monkeypatch, capsys):
 
 def test_a_reader_that_goes_away_is_no_traceback(tmp_path):
     command = f"{sys.executable} -m kernelforge doctor --json | true"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)})
+    done = subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
+    )
     assert "Traceback" not in done.stderr
 
 
@@ -100,14 +123,30 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path):
 def test_doctor_says_in_words_what_works():
     done = _run("doctor")
     assert done.returncode == 0, done.stdout + done.stderr
-    for words in ("torch", "compiler", "search kernels for a model: works", "serve packs that exist: works", "next: `kernelforge demo`"):
+    for words in (
+        "torch",
+        "compiler",
+        "search kernels for a model: works",
+        "serve packs that exist: works",
+        "next: `kernelforge demo`",
+    ):
         assert words in done.stdout
 
 
 def test_doctor_json_is_one_object():
     found = json.loads(_run("doctor", "--json").stdout)
     assert found["uses"]["optimize"] == {"works": True, "missing": []}
-    assert {c["name"] for c in found["checks"]} >= {"python", "torch", "extension", "core", "worker", "compiler", "cpu", "store", "gpu"}
+    assert {c["name"] for c in found["checks"]} >= {
+        "python",
+        "torch",
+        "extension",
+        "core",
+        "worker",
+        "compiler",
+        "cpu",
+        "store",
+        "gpu",
+    }
 
 
 def test_doctor_without_a_compiler_still_serves_and_says_what_to_install(tmp_path):

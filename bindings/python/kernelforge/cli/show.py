@@ -64,7 +64,10 @@ def _one(args: argparse.Namespace, study: dict[str, Any]) -> int:
             ]
         )
     text = table(["card", "operator", "nodes", "best cost", "winners", "verdicts"], rows, right=(2, 3, 4))
-    text += ["", f"state: {study['state']}, {study['spend']['candidates']} candidates, {span(study['spend']['seconds'])}"]
+    text += [
+        "",
+        f"state: {study['state']}, {study['spend']['candidates']} candidates, {span(study['spend']['seconds'])}",
+    ]
     if study["waiting"]:
         text.append(f"{len(study['waiting'])} winners wait: `kernelforge approve {args.study}`")
     options.emit(args, {"schema": 1, "study": args.study, **study}, "\n".join(text))
@@ -95,7 +98,9 @@ def _node(args: argparse.Namespace, run: dict[str, Any]) -> int:
     node = _studies.node(args.study, run["card"], args.node, args.store)
     candidate, verdict = node["candidate"], node["verdict"]
     if candidate is None:
-        raise UsageFault(f"show node {args.node} of `{run['overload']}`: it is the root, eager itself (expected 1 or more)")
+        raise UsageFault(
+            f"show node {args.node} of `{run['overload']}`: it is the root, eager itself (expected 1 or more)"
+        )
     if args.source:
         options.emit(args, {"schema": 1, "source": candidate["source"]}, candidate["source"])
         return 0
