@@ -133,13 +133,13 @@ func (j *Judge) look(c *Confirmation, eager, ours, first, second []float64, fina
 	c.Samples = len(ratios)
 	c.EagerUS, c.OursUS = median(eager)/1e3, median(ours)/1e3
 	c.AAHalfWidth = halfWidth(control)
-	margin := marginOf(c.EagerUS, c.AAHalfWidth)
-	end, low, high := decide(ratios, margin, finalists)
+	bar := marginOf(c.EagerUS, c.AAHalfWidth)
+	end, low, high := decide(ratios, bar, finalists)
 	c.Ratio, c.Low, c.High = math.Exp(median(ratios)), math.Exp(low), math.Exp(high)
 	c.Detail = fmt.Sprintf("%.3f times eager's speed, at least %.3f (margin %.3f, %d blocks, eager against eager +-%.2f %%)",
-		c.Ratio, c.Low, 1+margin, c.Samples, 100*c.AAHalfWidth)
+		c.Ratio, c.Low, 1+bar.accept, c.Samples, 100*c.AAHalfWidth)
 	for _, side := range [][]float64{control, logRatios(second, first)} {
-		if moved, _, _ := decide(side, margin, finalists); moved == accepted {
+		if moved, _, _ := decide(side, bar, finalists); moved == accepted {
 			c.Detail = "eager against eager would have been accepted, so this machine cannot tell: " + c.Detail
 			return false // more blocks may quieten it; if not, eager stays
 		}

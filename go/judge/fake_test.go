@@ -16,7 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		for _, folder := range temporary {
+			os.RemoveAll(folder)
+		}
+		os.Exit(code)
+	}))
+}
+
+// temporary folders that several tests share.
+var temporary []string
 
 // files are plain memory files.
 type files struct{}

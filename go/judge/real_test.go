@@ -38,6 +38,7 @@ var builtWorker = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	temporary = append(temporary, folder)
 	path := filepath.Join(folder, "kernelforge-worker")
 	build := exec.Command("go", "build", "-o", path, "../cmd/kernelforge-worker")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -95,7 +96,11 @@ func real(t *testing.T) *bench {
 	return &bench{judge: j, referee: referee, card: reluCard(), real: true}
 }
 
-var cacheFolder = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "kernelforge-cache-") })
+var cacheFolder = sync.OnceValues(func() (string, error) {
+	folder, err := os.MkdirTemp("", "kernelforge-cache-")
+	temporary = append(temporary, folder)
+	return folder, err
+})
 
 func sharedCache(t *testing.T) string {
 	t.Helper()

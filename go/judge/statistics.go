@@ -112,9 +112,13 @@ func halfWidth(ratios []float64) float64 {
 	return (upperMedian(ratios, alphaReject/2) - lowerMedian(ratios, alphaReject/2)) / 2
 }
 
-// marginOf is the gain that must be exceeded, as a ratio above 1.
-func marginOf(eagerUS, aaHalfWidth float64) float64 {
-	return max(leastMargin, marginAA*aaHalfWidth, marginUS/eagerUS)
+// margin is the gain that must be exceeded, as a ratio above 1. Its part that comes from eager against eager shrinks with more blocks: it may
+// hold back an acceptance, but is no reason to give up early.
+type margin struct{ accept, giveUp float64 }
+
+func marginOf(eagerUS, aaHalfWidth float64) margin {
+	least := max(leastMargin, marginUS/eagerUS)
+	return margin{accept: max(least, marginAA*aaHalfWidth), giveUp: least}
 }
 
 type decision int
@@ -126,15 +130,14 @@ const (
 )
 
 // decide looks at the log ratios of one finalist out of `finalists`, once per look. low and high are the bounds that decided.
-func decide(ratios []float64, margin float64, finalists int) (end decision, low, high float64) {
+func decide(ratios []float64, m margin, finalists int) (end decision, low, high float64) {
 	alpha := alphaTotal / float64(len(looks)) / float64(max(finalists, 1))
 	used := thin(ratios)
 	low, high = lowerMedian(used, alpha), upperMedian(used, alpha)
-	bar := math.Log1p(margin)
-	if low > bar {
+	if low > math.Log1p(m.accept) {
 		return accepted, low, high
 	}
-	if early := upperMedian(used, alphaReject); early < bar {
+	if early := upperMedian(used, alphaReject); early < math.Log1p(m.giveUp) {
 		return rejected, low, early
 	}
 	return undecided, low, high

@@ -78,7 +78,7 @@ func TestTheSequentialRuleIsHonestAndCheapOnClearCases(t *testing.T) {
 			var ratios []float64
 			for _, look := range looks {
 				ratios = append(ratios, m.pairs(look-len(ratios), row.ratio)...)
-				end, _, _ := decide(ratios, 0.02, 1)
+				end, _, _ := decide(ratios, margin{0.02, 0.02}, 1)
 				if end == accepted {
 					accepts += 1.0 / trials
 				}
@@ -105,7 +105,7 @@ func TestEqualKernelsAreNotAccepted(t *testing.T) {
 			var ratios []float64
 			for _, look := range looks {
 				ratios = append(ratios, m.pairs(look-len(ratios), 1)...)
-				end, _, _ := decide(ratios, leastMargin, 5)
+				end, _, _ := decide(ratios, margin{leastMargin, leastMargin}, 5)
 				if end == accepted {
 					wrong++
 				}
@@ -162,9 +162,10 @@ func TestTheLowerBoundIsTheOrderStatistic(t *testing.T) {
 }
 
 func TestTheMarginIsTheLargestOfItsThree(t *testing.T) {
-	for _, c := range []struct{ eagerUS, aa, want float64 }{{1e6, 0, 0.01}, {1e6, 0.02, 0.06}, {4, 0.001, 0.05}} {
-		if got := marginOf(c.eagerUS, c.aa); math.Abs(got-c.want) > 1e-12 {
-			t.Errorf("eager %g us, A/A %g: margin %g (expected %g)", c.eagerUS, c.aa, got, c.want)
+	for _, c := range []struct{ eagerUS, aa, accept, giveUp float64 }{{1e6, 0, 0.01, 0.01}, {1e6, 0.02, 0.06, 0.01}, {4, 0.001, 0.05, 0.05}} {
+		got := marginOf(c.eagerUS, c.aa)
+		if math.Abs(got.accept-c.accept) > 1e-12 || math.Abs(got.giveUp-c.giveUp) > 1e-12 {
+			t.Errorf("eager %g us, A/A %g: %+v (expected %g, and %g for giving up)", c.eagerUS, c.aa, got, c.accept, c.giveUp)
 		}
 	}
 }
