@@ -71,6 +71,7 @@ type tableJudge struct {
 	open     func(*card.Card) error
 	before   func(card.Candidate) // each judgement
 	confirms func(judge.Finalist, card.Verdict) judge.Confirmation
+	closes   func(context.Context, string) error
 	judged   []string // ids of candidates
 	opened   map[string]int
 	shut     int
@@ -157,8 +158,11 @@ func (j *tableJudge) Confirm(_ context.Context, c *card.Card, finalists []judge.
 	return all, nil
 }
 
-func (j *tableJudge) Close(_ context.Context, cardID string) error {
+func (j *tableJudge) Close(ctx context.Context, cardID string) error {
 	j.opened[cardID] = 0
+	if j.closes != nil {
+		return j.closes(ctx, cardID)
+	}
 	return nil
 }
 

@@ -11,33 +11,40 @@ import (
 	"github.com/kernelforge/kernelforge/go/store"
 )
 
-// live runs the study to its end, then gives back all that it holds.
+// live runs the study to its end, then gives back all that it holds. Whatever happens, the study ends.
 func (w *work) live() {
+	defer close(w.ended)
 	err := safe("run study `"+w.ID+"`", func() error { return w.all(w.ctx) })
-	w.stop(err) // proposals that still run end now
-	w.group.Wait()
-	if w.theJudge != nil {
-		err = errors.Join(err, safe("stop the judge", func() error { w.theJudge.Shutdown(); return nil }))
+	if broken := safe("end study `"+w.ID+"`", func() error { return w.end(&err) }); broken != nil {
+		err = errors.Join(err, broken)
 	}
-	state := stateEvent{State: StateDone}
-	switch {
-	case err != nil && card.AsError(err).Code == card.CodeStopped, err == nil && w.finishing():
-		state = stateEvent{State: stateStopped, Why: stoppedByUser}
-		err = nil
-	case err != nil:
-		state = stateEvent{State: StateFailed, Why: err.Error()}
-	}
-	if unsaved := w.append("", store.Entry{Kind: store.KindState, Data: state}); err == nil {
-		err = unsaved // else the first error is the one that matters: a full disk refuses this event too
-	}
-	err = errors.Join(err, w.lock.Release(), w.store.Close())
 	w.mutex.Lock()
+	defer w.mutex.Unlock()
 	w.state = StateDone
 	if err != nil {
 		w.state, w.failure = StateFailed, card.AsError(err)
 	}
-	w.mutex.Unlock()
-	close(w.ended)
+}
+
+// end stops what still runs, logs how the study ended (*result is nil afterwards if the user stopped it), and frees judge, store and lock.
+func (w *work) end(result *error) error {
+	w.stop(*result) // proposals that still run end now
+	w.group.Wait()
+	if w.theJudge != nil {
+		w.theJudge.Shutdown()
+	}
+	state := stateEvent{State: StateDone}
+	switch err := *result; {
+	case err != nil && card.AsError(err).Code == card.CodeStopped, err == nil && w.finishing():
+		state, *result = stateEvent{State: stateStopped, Why: stoppedByUser}, nil
+	case err != nil:
+		state = stateEvent{State: StateFailed, Why: err.Error()}
+	}
+	unsaved := w.append("", store.Entry{Kind: store.KindState, Data: state})
+	if *result != nil {
+		unsaved = nil // the first error is the one that matters: a full disk refuses this event too
+	}
+	return errors.Join(unsaved, w.lock.Release(), w.store.Close())
 }
 
 // all is the whole study: forecast, every run, the whole model.
@@ -153,7 +160,11 @@ func (w *work) one(ctx context.Context, c *card.Card, cards []*card.Card) (did b
 		return true, err
 	}
 	r.seconds = w.allowance(c, cards)
-	defer func() { err = errors.Join(err, r.close(context.WithoutCancel(ctx))) }()
+	defer func() {
+		if closed := r.close(ctx); cancelled(ctx) == nil { // a referee that was told to stop answers no more, and frees what it has itself
+			err = errors.Join(err, closed)
+		}
+	}()
 	why, err := r.search(ctx)
 	if err != nil || why == stoppedByUser {
 		return true, err

@@ -244,13 +244,18 @@ func TestStopNowLosesOnlyTheCandidateInFlight(t *testing.T) {
 			s.Cancel(true)
 		}
 	}
-	s, err := Start(configFor(t, path, table, Settings{Candidates: 12}, reluCard("c-00000001", 0.5)))
+	config := configFor(t, path, table, Settings{Candidates: 12}, reluCard("c-00000001", 0.5))
+	config.Judge = func(referee judge.Referee) (Judge, error) {
+		table.closes = referee.Release // which nobody answers any more
+		return table, nil
+	}
+	s, err := Start(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	close(ready)
 	drive(t, s, nil)
-	if v := view(t, path); len(v.Runs[0].Nodes) != 5 || v.State != stateStopped {
+	if v := view(t, path); len(v.Runs[0].Nodes) != 5 || v.State != stateStopped || v.Running {
 		t.Errorf("stopped with %d nodes, study %s (expected 5, stopped)", len(v.Runs[0].Nodes), v.State)
 	}
 	other := filepath.Join(t.TempDir(), "whole.db")

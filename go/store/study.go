@@ -26,6 +26,14 @@ func (s *Study) Device() string {
 	return device
 }
 
+// Threads is the study's pin of the thread count; fallback where it has none.
+func (s *Study) Threads(fallback int) int {
+	if threads, ok := s.Pins["threads"].(float64); ok { // as JSON has it
+		return int(threads)
+	}
+	return fallback
+}
+
 var studyPattern = regexp.MustCompile(`^[^/\x00-\x1f]{1,80}$`)
 
 // Create writes a new study with its cards and its first events, in one step.

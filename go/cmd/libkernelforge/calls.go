@@ -29,9 +29,32 @@ type operation func(request []byte) (any, error)
 
 // operations are all of them, by the names of docs/formats.md.
 var operations = map[string]operation{
-	"version": func(request []byte) (any, error) {
-		return map[string]any{"version": version, "abi": abi}, card.Decode(request, &struct{}{})
-	},
+	"version":         operate(func(struct{}) (any, error) { return map[string]any{"version": version, "abi": abi}, nil }),
+	"study.start":     operate(startStudy),
+	"study.poll":      operate(pollStudy),
+	"study.answer":    operate(answerStudy),
+	"study.cancel":    operate(cancelStudy),
+	"study.close":     operate(closeStudy),
+	"store.studies":   operate(listStudies),
+	"store.study":     operate(showStudy),
+	"store.node":      operate(showNode),
+	"store.approve":   operate(approvePlans),
+	"store.submit":    operate(submitCandidate),
+	"store.result":    operate(keepResult),
+	"store.clear":     operate(clearStore),
+	"pack.write":      operate(writePack),
+	"template.render": operate(renderTemplates),
+}
+
+// operate makes an operation of a function that takes its request as a struct. The request is read strictly.
+func operate[T any](carryOut func(T) (any, error)) operation {
+	return func(request []byte) (any, error) {
+		var fields T
+		if err := card.Decode(request, &fields); err != nil {
+			return nil, card.Fail(card.CodeRequest, "", "read the request: %w", err)
+		}
+		return carryOut(fields)
+	}
 }
 
 // call carries out one operation and never panics.
@@ -50,27 +73,32 @@ func call(op string, request []byte) (rc int32, answer []byte) {
 	})
 }
 
+// limits are what kf_init may set.
+type limits struct {
+	MaxProcs    int   `json:"max_procs,omitempty"`
+	MemoryLimit int64 `json:"memory_limit_bytes,omitempty"`
+}
+
 // configure sets the limits of this process's core.
 func configure(request []byte) (rc int32, answer []byte) {
-	return guarded(func() (any, error) {
-		var limits struct {
-			MaxProcs    int   `json:"max_procs,omitempty"`
-			MemoryLimit int64 `json:"memory_limit_bytes,omitempty"`
+	set := operate(func(l limits) (any, error) {
+		if l.MaxProcs < 0 || l.MemoryLimit < 0 {
+			return nil, card.Fail(card.CodeRequest, "", "`max_procs` is %d and `memory_limit_bytes` is %d (expected 0 or more)", l.MaxProcs, l.MemoryLimit)
 		}
-		if err := card.Decode(orEmpty(request), &limits); err != nil {
-			return nil, card.Fail(card.CodeRequest, "", "init: %w", err)
+		if l.MaxProcs > 0 {
+			runtime.GOMAXPROCS(l.MaxProcs)
 		}
-		if limits.MaxProcs < 0 || limits.MemoryLimit < 0 {
-			return nil, card.Fail(card.CodeRequest, "", "init: `max_procs` is %d and `memory_limit_bytes` is %d (expected 0 or more)",
-				limits.MaxProcs, limits.MemoryLimit)
-		}
-		if limits.MaxProcs > 0 {
-			runtime.GOMAXPROCS(limits.MaxProcs)
-		}
-		if limits.MemoryLimit > 0 {
-			debug.SetMemoryLimit(limits.MemoryLimit)
+		if l.MemoryLimit > 0 {
+			debug.SetMemoryLimit(l.MemoryLimit)
 		}
 		return struct{}{}, nil
+	})
+	return guarded(func() (any, error) {
+		result, err := set(orEmpty(request))
+		if err != nil {
+			return nil, fmt.Errorf("init: %w", err)
+		}
+		return result, nil
 	})
 }
 

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"encoding/json"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/forge"
+	"github.com/kernelforge/kernelforge/go/store"
+)
+
+// Operations on what is stored: they need no running study, and work beside one.
+
+type storeRequest struct {
+	Store string `json:"store"`
+}
+
+func listStudies(request storeRequest) (any, error) {
+	return withStore(request.Store, func(s *store.Store) (any, error) { return forge.Studies(s) })
+}
+
+type storedStudyRequest struct {
+	Store string `json:"store"`
+	Study string `json:"study"`
+}
+
+func showStudy(request storedStudyRequest) (any, error) {
+	return withStore(request.Store, func(s *store.Store) (any, error) { return forge.View(s, request.Study) })
+}
+
+type nodeRequest struct {
+	Store string `json:"store"`
+	Study string `json:"study"`
+	Run   string `json:"run"`
+	Node  int    `json:"node"`
+}
+
+func showNode(request nodeRequest) (any, error) {
+	return withStore(request.Store, func(s *store.Store) (any, error) {
+		return forge.Node(s, request.Study, request.Run, request.Node)
+	})
+}
+
+type approveRequest struct {
+	Store string   `json:"store"`
+	Study string   `json:"study"`
+	Plans []string `json:"plans"`
+	By    string   `json:"by"`
+}
+
+func approvePlans(request approveRequest) (any, error) {
+	return withStore(request.Store, func(s *store.Store) (any, error) {
+		queued, err := forge.Approve(s, request.Study, request.Plans, request.By)
+		return map[string]any{"approved": request.Plans, "queued": queued}, err
+	})
+}
+
+type submitRequest struct {
+	Store     string          `json:"store"`
+	Study     string          `json:"study"`
+	Run       string          `json:"run"`
+	Parent    int             `json:"parent"`
+	Candidate json.RawMessage `json:"candidate"`
+	By        string          `json:"by"`
+}
+
+func submitCandidate(request submitRequest) (any, error) {
+	candidate, err := card.ReadCandidate(request.Candidate)
+	if err != nil {
+		return nil, card.Fail(card.CodeRequest, "", "submit to study `%s`: %w", request.Study, err)
+	}
+	return withStore(request.Store, func(s *store.Store) (any, error) {
+		queued, err := forge.Submit(s, request.Study, forge.Submission{Run: request.Run, Parent: request.Parent, Candidate: candidate, By: request.By})
+		return map[string]any{"queued": queued, "candidate": candidate.ID}, err
+	})
+}
+
+type resultRequest struct {
+	Store  string          `json:"store"`
+	Study  string          `json:"study"`
+	Result json.RawMessage `json:"result"`
+}
+
+func keepResult(request resultRequest) (any, error) {
+	return withStore(request.Store, func(s *store.Store) (any, error) {
+		if _, err := s.Study(request.Study); err != nil {
+			return nil, err
+		}
+		_, err := s.Append(request.Study, store.Entry{Kind: store.KindResult, Data: request.Result})
+		return struct{}{}, err
+	})
+}
+
+type clearRequest struct {
+	Store string  `json:"store"`
+	Study *string `json:"study"` // none: all
+}
+
+func clearStore(request clearRequest) (any, error) {
+	return withStore(request.Store, func(s *store.Store) (any, error) {
+		var ids []string
+		if request.Study != nil {
+			ids = []string{*request.Study}
+		} else {
+			var err error
+			if ids, err = s.Studies(); err != nil {
+				return nil, err
+			}
+		}
+		removed := []string{}
+		for _, id := range ids {
+			if err := s.Clear(id); err != nil {
+				return nil, err
+			}
+			removed = append(removed, id)
+		}
+		return map[string]any{"removed": removed}, nil
+	})
+}
+
+type packRequest struct {
+	Store string `json:"store"`
+	Study string `json:"study"`
+	Path  string `json:"path"`
+}
+
+func writePack(request packRequest) (any, error) {
+	return withStore(request.Store, func(s *store.Store) (any, error) {
+		plans, err := forge.WritePack(s, request.Study, request.Path)
+		return map[string]any{"plans": plans, "path": request.Path}, err
+	})
+}
