@@ -7,9 +7,9 @@ import (
 )
 
 // families, best guess first where several apply to a card.
-var families = []Family{
+var families = slices.Concat([]Family{
 	pointwise{},
-}
+}, pools)
 
 // All are the families in the order in which the root tries them.
 func All() []Family { return slices.Clone(families) }

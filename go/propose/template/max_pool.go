@@ -1,0 +1,107 @@
+package template
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/propose"
+)
+
+var maxPools = overloads("max_pool2d_with_indices max_pool2d_with_indices.out")
+
+// maxPoolRows is host/max_pool_rows.cc: planes whose rows are contiguous.
+type maxPoolRows struct{}
+
+func (maxPoolRows) Name() string { return "max_pool_rows" }
+
+func (maxPoolRows) Applies(c *card.Card) bool { return maxPoolApplies(c, rowsInside) }
+
+func maxPoolApplies(c *card.Card, order []int) bool {
+	call, ok := hostCall(c, maxPools)
+	if !ok {
+		return false
+	}
+	w, ok := windowOf(call)
+	return ok && sameWindow(c, w) && everyVariant(c, func(call card.Call) bool {
+		if !poolable(call, order, 2) || call.Outputs[1].DType != "int64" {
+			return false
+		}
+		in, out := sizes4(argument(call, "self").Sizes), sizes4(call.Outputs[0].Sizes)
+		return w.meets([2]int64(in[2:]), [2]int64(out[2:]))
+	})
+}
+
+func (maxPoolRows) Params(c *card.Card, f propose.Facts) []Param {
+	rows := Param{"ROWS", []int{0, 4, 8, 16, 32}, 0}
+	for _, variant := range c.Variants {
+		out := sizes4(variant.Call.Outputs[0].Sizes)
+		if out[0]*out[1] < int64(4*f.Threads) && out[2] > 8 {
+			rows.Default = 8 // too few planes to share out
+		}
+	}
+	order := Param{"ORDER", []int{0, 1}, 0}
+	ahead := Param{"AHEAD", []int{0, 1}, 0}
+	if largestBytes(c) > 2*f.L2Bytes {
+		ahead.Default = 1
+	}
+	if largestBytes(c) > f.LLCBytes {
+		order.Default = 1
+	}
+	if widestRow(c) > maxColumns {
+		order.Values = []int{0}
+	}
+	grain := Param{"GRAIN", []int{1, 4, 16, 64}, 4}
+	return append([]Param{lanes(f), order, rows, ahead, grain}, streaming(c, f)...)
+}
+
+// maxColumns bounds the state of a row-by-row order: a few KiB of stack for each of the vectors of a row.
+const maxColumns = 1024
+
+func widestRow(c *card.Card) int64 {
+	var most int64
+	for _, variant := range c.Variants {
+		most = max(most, sizes4(variant.Call.Outputs[0].Sizes)[3])
+	}
+	return most
+}
+
+func (maxPoolRows) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
+	call := c.Variants[0].Call
+	w, ok := windowOf(call)
+	if !ok {
+		return card.Candidate{}, fmt.Errorf("overload `%s`: its window is not constant", c.Overload)
+	}
+	self := argument(call, "self")
+	constants := map[string]string{"IN": ctypes[self.DType], "BLOCKS": strconv.FormatInt(blocks(widestRow(c), p, self.DType), 10)}
+	w.constants(constants)
+	if _, ok := p["STREAM"]; !ok {
+		constants["STREAM"] = "0"
+	}
+	in, strides := planes("self", len(self.Sizes))
+	out, _ := planes("out0", len(self.Sizes))
+	args := append([]card.SpecArg{slot("self"), slot("out0"), slot("out1")}, integers(in[:]...)...)
+	args = append(args, integers(out[2], out[3], strides[0], strides[1], strides[2])...)
+	work := fmt.Sprintf("%s * %s * ceildiv(%s, %s)", in[0], in[1], out[2], pieceRows(p, out[2]))
+	return card.Candidate{
+		Source: hostPage("max_pool_rows", nil),
+		Spec:   single(p, constants, work, strconv.Itoa(p["GRAIN"]), args),
+	}, nil
+}
+
+// pieceRows is the expression for the rows of one piece of work.
+func pieceRows(p Point, all string) string {
+	if rows := p["ROWS"]; rows > 0 {
+		return strconv.Itoa(rows)
+	}
+	return all
+}
+
+// blocks is the number of vectors in a row of so many columns.
+func blocks(columns int64, p Point, dtype string) int64 {
+	lanes := int64(p["KF_LANES"])
+	if dtype == "float64" {
+		lanes /= 2
+	}
+	return (columns + lanes - 1) / lanes
+}
