@@ -2,109 +2,17 @@ package worker
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 )
-
-// The test program is its own worker: started with the argument `serve` it misbehaves as the `runtime` of `hello` says.
-func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "serve" {
-		misbehave()
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
-
-func misbehave() {
-	conn, err := NewConn(os.NewFile(3, "frames"))
-	if err != nil {
-		panic(err)
-	}
-	first, fds, err := conn.ReceiveFDs()
-	if err != nil || len(fds) != 0 {
-		panic(fmt.Sprint("hello: ", fds, err))
-	}
-	request, err := DecodeRequest(first)
-	if err != nil {
-		panic(err)
-	}
-	hello := request.(*Hello)
-	answer := HelloAnswer{Answer: Answer{ID: hello.ID, OK: true}, PID: os.Getpid(), ABI: 1}
-	how, rest, _ := strings.Cut(hello.Runtime, ":")
-	if how == "silent" {
-		select {}
-	}
-	if how == "refuse" {
-		_ = conn.Send(Answer{ID: hello.ID, Error: &Fault{Code: FaultRequest, Text: "no such runtime\x1b[31m", Hint: "look"}}, nil)
-		return
-	}
-	_ = conn.Send(answer, nil)
-	for {
-		body, fds, err := conn.ReceiveFDs()
-		if err != nil {
-			return
-		}
-		var head Header
-		_ = json.Unmarshal(body, &head)
-		ok := Answer{ID: head.ID, OK: true}
-		if head.Op == "map" {
-			request, _ := DecodeRequest(body)
-			data := make([]uint64, len(request.(*Map).Buffers))
-			for i := range data {
-				data[i] = 0x10000 * uint64(i+1)
-			}
-			_ = conn.Send(MapAnswer{ok, data}, nil)
-			CloseAll(fds)
-			continue
-		}
-		switch how {
-		case "honest":
-			_ = conn.Send(RunAnswer{ok, 1.5}, nil)
-		case "environment":
-			_ = conn.Send(Answer{ID: head.ID, Error: &Fault{Code: FaultSystem, Text: strings.Join(os.Environ(), "\n")}}, nil)
-		case "signal":
-			number, _ := strconv.Atoi(rest)
-			fmt.Fprintln(os.Stderr, "kf-fault signal=11 address=20040")
-			_ = unix.Kill(os.Getpid(), syscall.Signal(number))
-			select {}
-		case "exit":
-			os.Exit(7)
-		case "hang":
-			select {}
-		case "deaf": // closes the stream and lives on
-			conn.Close()
-			select {}
-		case "raw": // these bytes in place of an answer
-			conn.socket.Write([]byte(rest))
-		case "length":
-			var head [4]byte
-			binary.LittleEndian.PutUint32(head[:], MaxFrame+1)
-			conn.socket.Write(head[:])
-		case "answer": // this JSON, with the right id in place of ID
-			_ = conn.Send(json.RawMessage(strings.ReplaceAll(rest, "ID", fmt.Sprint(head.ID))), nil)
-		case "descriptor": // sends a descriptor that nobody asked for
-			_ = conn.Send(RunAnswer{ok, 1}, []int{0, 1, 2})
-		case "child": // leaves a process in its group, tells its number, and ends
-			command := exec.Command("/bin/sleep", "1000")
-			_ = command.Start()
-			_ = conn.Send(RunAnswer{ok, float64(command.Process.Pid)}, nil)
-			os.Exit(0)
-		}
-	}
-}
 
 func self(t *testing.T, how string) Config {
 	t.Helper()
@@ -198,6 +106,40 @@ func TestAWorkerThatClosesItsStreamAndLivesOnIsKilled(t *testing.T) {
 	}
 }
 
+// gone waits until a process has ended: it is no more, or waits for whoever adopted it to reap it.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil || strings.Contains(string(status), "State:\tZ") || strings.Contains(string(status), "State:\tX") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d lives on:\n%s", pid, status)
+		}
+	}
+}
+
+func TestAHangingWorkerDiesWithItsParent(t *testing.T) {
+	command := exec.Command(self(t, "").Path, "parent")
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscan(out, &pid); err != nil || !alive(pid) {
+		t.Fatalf("worker %d, %v", pid, err)
+	}
+	if err := command.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = command.Wait()
+	gone(t, pid)
+}
+
 func TestWhatAWorkerLeavesInItsGroupIsKilled(t *testing.T) {
 	w := startSelf(t, "child")
 	pid, err := w.Run(t.Context(), patience, 1, nil)
@@ -205,16 +147,7 @@ func TestWhatAWorkerLeavesInItsGroupIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-w.process.done
-	// killed, and waiting for whoever adopted it to reap it, or gone
-	for deadline := time.Now().Add(patience); ; {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", int(pid)))
-		if err != nil || strings.Contains(string(status), "State:\tZ") || strings.Contains(string(status), "State:\tX") {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("process %d outlived the worker's group:\n%s", int(pid), status)
-		}
-	}
+	gone(t, int(pid))
 }
 
 func TestABrokenProtocolEndsTheWorker(t *testing.T) {
@@ -331,78 +264,4 @@ func TestAWorkerThatCannotStartIsAnErrorWithAHint(t *testing.T) {
 			t.Errorf("%s: found a verdict, %v (expected an error of the harness)", name, err)
 		}
 	}
-}
-
-func TestFramesCarryDescriptors(t *testing.T) {
-	a, b := connected(t)
-	file, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if _, err := file.WriteString("through a descriptor"); err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range []int{0, 1, MaxFDs} {
-		if err := a.Send(map[string]int{"fds": n}, slices.Repeat([]int{int(file.Fd())}, n)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, n := range []int{0, 1, MaxFDs} {
-		body, fds, err := b.ReceiveFDs()
-		if err != nil || len(fds) != n || string(body) != fmt.Sprintf(`{"fds":%d}`, n) {
-			t.Fatalf("%d descriptors: found %d beside %s, %v", n, len(fds), body, err)
-		}
-		for _, fd := range fds {
-			text := make([]byte, 7)
-			if _, err := unix.Pread(fd, text, 0); err != nil || string(text) != "through" {
-				t.Fatalf("descriptor %d: %q, %v", fd, text, err)
-			}
-			if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
-				t.Fatalf("descriptor %d would be inherited", fd)
-			}
-		}
-		CloseAll(fds)
-	}
-	if err := a.Send(1, make([]int, MaxFDs+1)); err == nil {
-		t.Fatal("too many descriptors were sent")
-	}
-}
-
-func connected(t *testing.T) (a, b *Conn) {
-	t.Helper()
-	left, right, err := Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a, err = NewConn(left); err != nil {
-		t.Fatal(err)
-	}
-	if b, err = NewConn(right); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { a.Close(); b.Close() })
-	return a, b
-}
-
-func TestALengthIsCheckedBeforeAnythingIsAllocated(t *testing.T) {
-	for _, size := range []uint32{0, MaxFrame + 1, 0xffffffff} {
-		stream := &counting{head: binary.LittleEndian.AppendUint32(nil, size)}
-		if _, err := ReadFrame(stream); err == nil || stream.asked > 4 {
-			t.Errorf("length %d: error %v after asking for %d bytes (expected an error after 4)", size, err, stream.asked)
-		}
-	}
-}
-
-// counting gives the head and counts the bytes that it is asked for: the size of the buffers behind the reads.
-type counting struct {
-	head  []byte
-	asked int
-}
-
-func (c *counting) Read(p []byte) (int, error) {
-	c.asked += len(p)
-	n := copy(p, c.head)
-	c.head = c.head[n:]
-	return n, nil
 }
