@@ -84,12 +84,8 @@ def drive(study: str, execute: Callable[[dict[str, Any]], dict[str, Any]], progr
                 for task in answer["tasks"]:
                     _carry_out(study, task, execute, outcome)
                 if answer["state"] == "failed":
-                    error = answer.get("error") or {}
-                    raise from_core(
-                        error.get("code", "internal"),
-                        error.get("text", f"search `{study}`: it failed"),
-                        error.get("hint", "") or _resume(study),
-                    )
+                    error = answer["error"]
+                    raise from_core(error["code"], error["text"], error["hint"] or _resume(study))
                 if answer["state"] == "done":
                     break
         if asked:
@@ -109,36 +105,19 @@ def drive(study: str, execute: Callable[[dict[str, Any]], dict[str, Any]], progr
 def _carry_out(
     study: str, task: dict[str, Any], execute: Callable[[dict[str, Any]], dict[str, Any]], outcome: Outcome
 ) -> None:
+    """Execute one task and answer it; an exception of the referee is an answer too, and the core decides what it ends."""
     started = time.monotonic()
     kind = task["kind"]
     try:
-        result = execute(task)
-    except KernelForgeError as e:
-        log.debug("task %s failed: %s", kind, e)
-        _core.call("study.answer", study=study, task=task["task"], error={"code": "referee", "text": e.text})
-        return
-    except MemoryError as e:
-        _core.call(
-            "study.answer",
-            study=study,
-            task=task["task"],
-            error={"code": "referee", "text": f"{kind}: no memory ({e})"},
-        )
-        return
+        answer = {"result": execute(task)}
     except Exception as e:
         log.debug("task %s failed", kind, exc_info=True)
-        _core.call(
-            "study.answer",
-            study=study,
-            task=task["task"],
-            error={"code": "referee", "text": f"{kind}: {type(e).__name__}: {e}"},
-        )
-        return
-    finally:
-        outcome.seconds[kind] = outcome.seconds.get(kind, 0.0) + time.monotonic() - started
-    if kind == "confirm_model":
-        outcome.model = {**result, "plans": [p["plan"]["id"] for p in task["plans"]]}
-    _core.call("study.answer", study=study, task=task["task"], result=result)
+        text = e.text if isinstance(e, KernelForgeError) else f"{kind}: {type(e).__name__}: {e}"
+        answer = {"error": {"code": "referee", "text": text}}
+    outcome.seconds[kind] = outcome.seconds.get(kind, 0.0) + time.monotonic() - started
+    if kind == "confirm_model" and "result" in answer:
+        outcome.model = {**answer["result"], "plans": [p["plan"]["id"] for p in task["plans"]]}
+    _core.call("study.answer", study=study, task=task["task"], **answer)
 
 
 def _resume(study: str) -> str:
