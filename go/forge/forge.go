@@ -10,7 +10,6 @@ package forge
 
 import (
 	"context"
-	"fmt"
 	"runtime/debug"
 	"time"
 
@@ -142,5 +141,3 @@ func cancelled(ctx context.Context) error {
 	}
 	return card.Fail(card.CodeStopped, "the same call resumes it", "the study was stopped: %w", context.Cause(ctx))
 }
-
-func errorOf(err error) string { return fmt.Sprintf("error: %v", err) }

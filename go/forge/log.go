@@ -33,10 +33,11 @@ type runForecast struct {
 	Why        string  `json:"why"`
 }
 
-// States of a run: it ends only after its finalists were confirmed.
+// States of a run. It ends only after its finalists were confirmed. One that failed (a broken harness) is taken up by the next session.
 const (
 	runStarted = "started"
 	runEnded   = "ended"
+	runFailed  = "failed"
 )
 
 type runEvent struct {

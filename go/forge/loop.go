@@ -71,7 +71,7 @@ func (w *work) all(ctx context.Context) error {
 			return err
 		}
 		failed = append(failed, err) // this card cannot be judged; the others may
-		if err := w.append(c.ID, store.Entry{Kind: store.KindRun, Data: runEvent{State: runEnded, Why: errorOf(err)}}); err != nil {
+		if err := w.append(c.ID, store.Entry{Kind: store.KindRun, Data: runEvent{State: runFailed, Why: err.Error()}}); err != nil {
 			return err
 		}
 	}
@@ -220,7 +220,7 @@ func (w *work) measure() {
 			continue
 		}
 		p.Runs++
-		if w.past.run(c.ID).state.State == runEnded {
+		if state := w.past.run(c.ID).state.State; state == runEnded || state == runFailed {
 			p.RunsDone++
 		}
 		p.CandidatesBudget += max(w.budgets[c.ID], w.past.run(c.ID).judged)

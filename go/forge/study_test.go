@@ -310,8 +310,12 @@ func TestBrokenCardEndsItsRunAndNotTheStudy(t *testing.T) {
 	}
 	_, last := run1(t, configFor(t, path, table, Settings{Candidates: 5}, reluCard("c-00000001", 0.9), reluCard("c-00000002", 0.1)))
 	v := view(t, path)
-	if last.State != StateDone || !strings.Contains(v.Runs[0].Why, "no captured input") || len(v.Runs[1].Nodes) != 6 {
-		t.Errorf("found %s, `%s`, %d nodes in the other run", last.State, v.Runs[0].Why, len(v.Runs[1].Nodes))
+	if last.State != StateDone || v.Runs[0].State != runFailed || !strings.Contains(v.Runs[0].Why, "no captured input") || len(v.Runs[1].Nodes) != 6 {
+		t.Errorf("found %s, run %s: `%s`, %d nodes in the other run", last.State, v.Runs[0].State, v.Runs[0].Why, len(v.Runs[1].Nodes))
+	}
+	run1(t, configFor(t, path, tableFor(t), Settings{Candidates: 5}, reluCard("c-00000001", 0.9), reluCard("c-00000002", 0.1)))
+	if v := view(t, path); v.Runs[0].State != runEnded || len(v.Runs[0].Nodes) != 6 {
+		t.Errorf("the next start left the broken run %s with %d nodes (expected ended, 6)", v.Runs[0].State, len(v.Runs[0].Nodes))
 	}
 }
 

@@ -45,7 +45,7 @@ type SpendView struct {
 type RunView struct {
 	Card     string     `json:"card"`
 	Overload string     `json:"overload"`
-	State    string     `json:"state"` // "", "started" or "ended"
+	State    string     `json:"state"` // "", "started", "ended" or "failed"
 	Why      string     `json:"why"`
 	Nodes    []NodeLine `json:"nodes"`
 	Best     float64    `json:"best"` // least cost, eager's 1 included
