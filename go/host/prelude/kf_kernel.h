@@ -11,6 +11,7 @@
 //
 // Errors, in units in the last place of the result, found by running every float (bindings/python/tests/test_templates_math.py):
 //   exp 0.9   log 0.9   tanh 1.4   erf 1.0     double: libm's
+// `half` as a template argument: enough for results that are rounded to a half type, and faster.
 #ifndef KF_KERNEL_H_
 #define KF_KERNEL_H_
 
@@ -176,6 +177,9 @@ KF_INLINE kf_f32 kf_unpack(kf_u16 h, const kf_f16*) {
 KF_INLINE kf_f32 kf_pack(const float*, kf_f32 v) { return v; }
 KF_INLINE kf_f64 kf_pack(const double*, kf_f64 v) { return v; }
 KF_INLINE kf_u16 kf_pack(const kf_bf16*, kf_f32 v) {
+#if defined(__AVX512BF16__) && KF_LANES == 16  // the instruction takes denormals for 0, so a vector with one goes the long way
+  if (__builtin_expect(_mm512_fpclass_ps_mask((__m512)v, 0x20) == 0, 1)) return (kf_u16)_mm512_cvtneps_pbh((__m512)v);
+#endif
   kf_u32 b = (kf_u32)v;
   kf_u32 rounded = (b + 0x7fffu + (b >> 16 & 1)) >> 16;
   return __builtin_convertvector(v == v ? rounded : (b >> 16 | 0x40), kf_u16);
@@ -275,6 +279,14 @@ template <class V> KF_INLINE V kf_copysign(V a, V sign) {
 }
 template <class V> KF_INLINE V kf_abs(V a) { return kf_cast_bits<V>(kf_cast_bits<typename kf_float_only<V>::bits>(a) & 0x7fffffff); }
 
+// 1 / x. `half`: for results that are rounded to a half type; relative error 2^-14 where the machine has such an instruction.
+template <bool half, class V> KF_INLINE V kf_reciprocal(V x) {
+#ifdef __AVX512F__
+  if constexpr (half && sizeof(V) == 64 && __is_same(V, kf_f32)) return (V)_mm512_rcp14_ps((__m512)x);
+#endif
+  return 1.0f / x;
+}
+
 // e^x = 2^n e^r with r in [-ln2/2, ln2/2]; 2^n in two steps, so that the result may be denormal.
 template <class V> KF_INLINE V kf_exp_float(V x) {
   using B = typename kf_float_only<V>::bits;
@@ -322,7 +334,7 @@ template <class V> KF_INLINE V kf_log_float(V x) {
   r = x == 0.0f ? V{} - __builtin_inff() : r;
   return ((x < 0.0f) | (x != x)) ? V{} + __builtin_nanf("") : r;
 }
-template <class V> KF_INLINE V kf_tanh_float(V x) {
+template <bool half, class V> KF_INLINE V kf_tanh_float(V x) {
   V t = kf_abs(x), s = x * x;
   V p = V{} - 0x1.828776p-8f;
   p = kf_fma(p, s, V{} + 0x1.54c3c2p-6f);
@@ -330,7 +342,7 @@ template <class V> KF_INLINE V kf_tanh_float(V x) {
   p = kf_fma(p, s, V{} + 0x1.1109bep-3f);
   p = kf_fma(p, s, V{} - 0x1.55553ep-2f);
   p = kf_fma(p * s, x, x);
-  V q = 1.0f - 2.0f / (kf_exp_float(t + t) + 1.0f);
+  V q = 1.0f - 2.0f * kf_reciprocal<half>(kf_exp_float(t + t) + 1.0f);
   return t < 0.6f ? p : (x == x ? kf_copysign(q, x) : x);
 }
 template <class V> KF_INLINE V kf_erf_float(V x) {
@@ -364,14 +376,13 @@ KF_INLINE float kf_log(float x) { return kf_log_float(x); }
 KF_INLINE kf_f32 kf_log(kf_f32 x) { return kf_log_float(x); }
 KF_INLINE double kf_log(double x) { return __builtin_log(x); }
 KF_INLINE kf_f64 kf_log(kf_f64 x) { return kf_each(x, [](double y) { return __builtin_log(y); }); }
-KF_INLINE float kf_tanh(float x) { return kf_tanh_float(x); }
-KF_INLINE kf_f32 kf_tanh(kf_f32 x) { return kf_tanh_float(x); }
-KF_INLINE double kf_tanh(double x) { return __builtin_tanh(x); }
-KF_INLINE kf_f64 kf_tanh(kf_f64 x) { return kf_each(x, [](double y) { return __builtin_tanh(y); }); }
+template <bool half = false> KF_INLINE float kf_tanh(float x) { return kf_tanh_float<half>(x); }
+template <bool half = false> KF_INLINE kf_f32 kf_tanh(kf_f32 x) { return kf_tanh_float<half>(x); }
+template <bool half = false> KF_INLINE double kf_tanh(double x) { return __builtin_tanh(x); }
+template <bool half = false> KF_INLINE kf_f64 kf_tanh(kf_f64 x) { return kf_each(x, [](double y) { return __builtin_tanh(y); }); }
 KF_INLINE float kf_erf(float x) { return kf_erf_float(x); }
 KF_INLINE kf_f32 kf_erf(kf_f32 x) { return kf_erf_float(x); }
 KF_INLINE double kf_erf(double x) { return __builtin_erf(x); }
 KF_INLINE kf_f64 kf_erf(kf_f64 x) { return kf_each(x, [](double y) { return __builtin_erf(y); }); }
-template <class V> KF_INLINE V kf_sigmoid(V x) { return V(1.0f / (1.0f + kf_exp(-x))); }
 
 #endif  // KF_KERNEL_H_
