@@ -1,0 +1,189 @@
+"""The comparison of one output with its reference: T0 structure, T1 exact classes, T2 element by element, T3 together, T6 exact probes.
+
+Made once per case (`Bound`), so that a candidate costs one pass when it equals eager bit for bit and a few when it does not. All of it is torch
+code on whole tensors; constants and their reasons are in `rule.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .groups import Buckets, Groups, Rows
+from .operators import Kind, Operator
+from .rule import ACCUMULATE, ENVELOPE, PROBE_GRID, ROUNDING, TERMS, UNIT
+from .together import Together
+
+_INTEGER = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How one comparison ended.
+
+    status  `ok`, `wrong_shape` or `wrong_value`.
+    worst   largest error / allowed error; 0 where nothing differs, above 1 where it fails.
+    exact   every bit as eager.
+    """
+
+    status: str
+    detail: str = ""
+    worst: float = 0.0
+    exact: bool = False
+
+
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the elements as integers of the same width."""
+    return tensor.view(_INTEGER[tensor.element_size()])
+
+
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Return whether two tensors of one type and shape hold the same bits, whatever their strides."""
+    return torch.equal(bits(a), bits(b))
+
+
+class Bound:
+    """What one output of one case may be.
+
+    Args:
+        name: of the output, for messages.
+        kind: the rule.
+        eager: eager's output.
+        wide: the float64 reference, None where eager alone decides.
+        scale: S in float64, None for a pointwise operator.
+        groups: which elements share an error.
+        aggregate: whether T3 applies: on data like the model's. Special values break its statistics.
+        probe: whether T6 applies: the inputs were integers small enough to be exact.
+        statistic: a mean or deviation that a norm saves. Of a row with an infinity, eager's recurrence makes NaN and the definition an infinity.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: Kind,
+        eager: torch.Tensor,
+        wide: torch.Tensor | None = None,
+        scale: torch.Tensor | None = None,
+        groups: Groups | None = None,
+        *,
+        aggregate: bool = False,
+        probe: bool = False,
+        statistic: bool = False,
+    ) -> None:
+        self.name, self.kind, self.eager, self._statistic = name, kind, eager, statistic
+        self._probe = False
+        if kind == "bounded" and eager.numel():
+            assert wide is not None and groups is not None
+            self._bound(wide, scale, groups, aggregate)
+            self._probe = probe and torch.equal((wide / PROBE_GRID).round() * PROBE_GRID, eager.double())
+
+    def _bound(self, wide: torch.Tensor, scale: torch.Tensor | None, groups: Groups, aggregate: bool) -> None:
+        dtype, eager = self.eager.dtype, self.eager.double()
+        u, info = UNIT[dtype], torch.finfo(dtype)
+        finite = torch.isfinite(eager)
+        self._finite = None if bool(finite.all()) else finite
+        # Where the reference is not finite and eager is, eager decides.
+        wide = torch.where(torch.isfinite(wide) | ~finite, wide, eager)
+        magnitude = wide.abs()
+        terms = magnitude if scale is None else torch.where(torch.isfinite(scale), scale, magnitude)
+        self._wide, self._narrow = wide, wide.to(dtype)
+        usual = finite & torch.isfinite(self._narrow)
+
+        error = torch.where(usual, (eager - wide).abs(), 0.0)
+        allowed = groups.expand(groups.amax(error))
+        for size in (magnitude,) if scale is None else (magnitude, terms):
+            relative = torch.where(usual & (size > 0), error / size, 0.0)
+            allowed = torch.minimum(allowed, groups.expand(groups.amax(relative)) * size)
+        allowed = ENVELOPE[dtype] * allowed + ROUNDING[dtype] * u * magnitude
+        if scale is not None:
+            allowed += TERMS[dtype] * ACCUMULATE[dtype] * terms
+        # Two steps of the subnormal range, whose roundings are absolute; all of it where eager flushes or blurs it, which cannot be seen in float64.
+        steps = info.tiny * (4 * u)
+        blurred = dtype is torch.float64 or bool((usual & (magnitude < info.tiny) & (error > steps)).any())
+        self._allowed = allowed + (info.tiny if blurred else steps)
+        # Where eager overflowed on the way to a result that its type can hold, it says nothing.
+        self._silent = ~finite & torch.isfinite(self._narrow)
+        self._together = Together(eager, wide, terms, usual, groups, dtype) if aggregate else None
+
+    @property
+    def best(self) -> torch.Tensor:
+        """The most exact output there is: the correctly rounded reference where eager is finite, else eager's."""
+        if self.kind != "bounded" or self.eager.numel() == 0:
+            return self.eager
+        return torch.where(torch.isfinite(self.eager), self._narrow, self.eager)
+
+    def compare(self, out: torch.Tensor) -> Finding:
+        """Compare a candidate's output, in private memory, with what it may be."""
+        eager = self.eager
+        if out.dtype != eager.dtype or out.shape != eager.shape:
+            found, expected = f"{out.dtype} {list(out.shape)}", f"{eager.dtype} {list(eager.shape)}"
+            return Finding("wrong_shape", f"{self.name}: {found} (expected {expected})", math.inf)
+        if same_bits(out, eager):
+            return Finding("ok", exact=True)
+        if self._probe and not torch.equal(out, eager):
+            return self._wrong(out, "T6 exact probe", out != eager)
+        return self._close(out) if self.kind == "bounded" else self._equal(out)
+
+    def _equal(self, out: torch.Tensor) -> Finding:
+        if self.kind == "moves":
+            different = bits(out) != bits(self.eager)
+        else:
+            different = ~(torch.isnan(self.eager) & torch.isnan(out))
+            different &= bits(out) != bits(self.eager) if self.kind == "rounds" else out != self.eager
+        return self._wrong(out, "T1 bit for bit", different) if bool(different.any()) else Finding("ok")
+
+    def _close(self, out: torch.Tensor) -> Finding:
+        value = out.double()
+        # An infinity where the reference is near the end of the range counts as the number after the largest.
+        beyond = torch.finfo(out.dtype).max * (1 + UNIT[out.dtype])
+        value = torch.where(torch.isinf(value), value.sign() * beyond, value)
+        ratio = (value - self._wide).abs() / self._allowed
+        if self._finite is not None:
+            same = _same(out, self.eager) | _same(out, self._narrow)
+            if self._statistic:
+                same |= ~torch.isfinite(out)
+            ratio = torch.where(self._silent | (~self._finite & same), 0.0, ratio)
+        bad = ~(ratio <= 1.0)  # NaN is bad
+        if bool(bad.any()):
+            finite = torch.isfinite(out)
+            masks = bool((bad & (~finite if self._finite is None else finite != self._finite)).any())
+            return self._wrong(out, "T0 NaN and infinities as eager" if masks else "T2 element", bad, ratio)
+        wrong = self._together.compare(value) if self._together is not None else None
+        if wrong is not None:
+            return Finding(
+                "wrong_value", f"{self.name}: {wrong[0]}: {wrong[1]:.3g} times what is allowed", wrong[1]
+            )
+        return Finding("ok", worst=float(ratio.max()))
+
+    def _wrong(
+        self, out: torch.Tensor, why: str, bad: torch.Tensor, ratio: torch.Tensor | None = None
+    ) -> Finding:
+        """Name the check, how many elements fail it, and the worst of them. Never more: feedback on a test is training data for the search."""
+        severity = bad.double() if ratio is None else torch.where(torch.isnan(ratio), math.inf, ratio)
+        at = int(severity.reshape(-1).argmax())
+        worst = math.inf if ratio is None else float(severity.reshape(-1)[at])
+        place = [int(i) for i in torch.unravel_index(torch.tensor(at), out.shape)] if out.dim() else []
+        seen = f"{_show(out.reshape(-1)[at])} where eager has {_show(self.eager.reshape(-1)[at])}"
+        times = f", {worst:.3g} times the allowed error" if worst < math.inf else ""
+        detail = f"{self.name}: {why}: {int(bad.sum())} of {out.numel()} elements, at {place} {seen}{times}"
+        return Finding("wrong_value", detail, worst)
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return (a == b) | (torch.isnan(a) & torch.isnan(b))
+
+
+def _show(value: torch.Tensor) -> str:
+    return f"{value.item():.9g}" if value.is_floating_point() else str(value.item())
+
+
+def grouping(
+    line: Operator, named: dict[str, Any], index: int, wide: torch.Tensor, first: torch.Tensor
+) -> Groups:
+    """Return the groups of an output: by the table's axes, or by sign and binade of the first input for pointwise operators."""
+    if line.axes is not None:
+        return Rows(*line.axes(named, index, wide))
+    return Buckets(first.expand(wide.shape))

@@ -1,0 +1,142 @@
+"""New inputs for a variant: like the captured ones, with row scales of their own, special values, exact integers.
+
+It owns chance (a seeded generator) and the shape of data. Every draw keeps a slot's sizes, strides and type, and what the operator needs of its
+range: a slot that was never negative stays so (variances, probabilities), masks and integers stay within what was seen.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from . import specials
+from .calls import DTYPES, extent
+from .rule import PROBE_LIMIT
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What a captured tensor looked like, its finite values only. zeros: the part that is exactly 0."""
+
+    mean: float = 0.0
+    std: float = 1.0
+    low: float = -4.0
+    high: float = 4.0
+    zeros: float = 0.0
+
+    @staticmethod
+    def of(t: torch.Tensor | None) -> Moments:
+        """Return the moments of a tensor; a standard normal's where there is none to see."""
+        if t is None:
+            return Moments()
+        x = t.detach().reshape(-1).double()
+        x = x[torch.isfinite(x)]
+        if x.numel() == 0:
+            return Moments()
+        zeros = float((x == 0).double().mean())
+        return Moments(float(x.mean()), float(x.std(correction=0)), float(x.min()), float(x.max()), zeros)
+
+
+class Slot:
+    """One tensor of a call: what it is, and how to draw values for it.
+
+    read  False for what the call only overwrites.
+    """
+
+    def __init__(self, name: str, descriptor: dict[str, Any], *, read: bool) -> None:
+        self.name, self.read = name, read
+        self.dtype = DTYPES[descriptor["dtype"]]
+        self.sizes: list[int] = descriptor["sizes"]
+        self.strides: list[int] = descriptor["strides"]
+        # Dimensions of stride 0 hold one element, however often it is seen.
+        self.narrow = [1 if s == 0 else n for n, s in zip(self.sizes, self.strides, strict=True)]
+        self.numel = math.prod(self.sizes)
+        self.extent = extent(self.sizes, self.strides)
+        self.bytes = self.extent * self.dtype.itemsize
+        self.overlaps = self._overlaps()
+
+    def _overlaps(self) -> bool:
+        """Whether two elements may lie at one address, dimensions of stride 0 aside (a sliding window)."""
+        reach = 0
+        for stride, size in sorted((s, n) for n, s in zip(self.narrow, self.strides, strict=True) if n > 1):
+            if stride <= reach:
+                return True
+            reach += (size - 1) * stride
+        return False
+
+    def place(self, values: torch.Tensor) -> torch.Tensor:
+        """Return values (of the narrow sizes) in new memory with the slot's strides; where addresses overlap, one of the values stays."""
+        room = torch.zeros(self.extent, dtype=self.dtype)
+        if self.overlaps:
+            index = torch.arange(self.extent).as_strided(self.narrow, self.strides)
+            room[index.reshape(-1)] = values.to(self.dtype).reshape(-1)
+        elif self.extent:
+            room.as_strided(self.narrow, self.strides).copy_(values)
+        return room.as_strided(self.sizes, self.strides)
+
+    def zeros(self) -> torch.Tensor:
+        return torch.zeros(self.extent, dtype=self.dtype).as_strided(self.sizes, self.strides)
+
+    def like(self, moments: Moments, chance: torch.Generator, *, spread: bool = False) -> torch.Tensor:
+        """Return values like the captured ones.
+
+        spread: multiply each row (along the first two dimensions) by its own factor between 1/8 and 8 and shift it, so that no row's error
+            hides another's.
+        """
+        m, sizes = moments, self.narrow
+        if self.dtype is torch.bool:
+            part = min(max(m.mean, 0.05), 0.95)
+            return self.place(torch.rand(sizes, generator=chance) < part)
+        if not self.dtype.is_floating_point:
+            return self.place(torch.randint(int(m.low), int(m.high) + 1, sizes, generator=chance))
+        x = _normal(sizes, chance)
+        if m.std > 0:
+            x = x * m.std + m.mean
+        elif m.mean != 0:  # one value everywhere, such as a fresh weight of 1
+            x = (_uniform(sizes, chance) + 0.5) * m.mean
+        else:
+            x = x * 0.5
+        if spread and len(sizes) > 1:
+            rows = [n if d < min(2, len(sizes) - 1) else 1 for d, n in enumerate(sizes)]
+            x = x * torch.exp2(_uniform(rows, chance) * 6 - 3)
+            if m.low < 0 < m.high:
+                x = x + m.std * _normal(rows, chance)
+        elif m.std > 0:
+            x = x.clamp(m.low, m.high)
+        if m.low >= 0:
+            x = x.abs().clamp(min=m.low / 8)
+        if m.high <= 0 and m.std > 0:
+            x = -x.abs()
+        if m.zeros > 0.02 and m.std > 0:
+            x = torch.where(_uniform(sizes, chance) < m.zeros, 0.0, x)
+        return self.place(x)
+
+    def integers(self, moments: Moments, chance: torch.Generator) -> torch.Tensor:
+        """Return small integers, exact in every type and in their sums."""
+        if not self.dtype.is_floating_point:
+            return self.like(moments, chance)
+        low = 0 if moments.low >= 0 else -PROBE_LIMIT
+        return self.place(torch.randint(low, PROBE_LIMIT + 1, self.narrow, generator=chance))
+
+    def rows(self, lines: specials.Lines) -> int:
+        """Return over how many rows special values are laid."""
+        return specials.line_shape(self.narrow, lines)[1]
+
+    def special(
+        self, lines: specials.Lines, number: int, chance: torch.Generator, *, guarded: bool
+    ) -> torch.Tensor:
+        """Return the special values of case `number`. guarded: see `specials.Range`."""
+        shift = number * specials.step_for(self.rows(lines))
+        ends = specials.Range.of(self.dtype, guarded)
+        return self.place(specials.special(_normal(self.narrow, chance), lines, ends, shift, chance))
+
+
+def _normal(sizes: list[int], chance: torch.Generator) -> torch.Tensor:
+    return torch.randn(sizes, generator=chance, dtype=torch.float64)
+
+
+def _uniform(sizes: list[int], chance: torch.Generator) -> torch.Tensor:
+    return torch.rand(sizes, generator=chance, dtype=torch.float64)

@@ -1,0 +1,96 @@
+"""T3: the error of a tensor and of each of its groups taken together, and its bias. Catches a cut in precision that each element alone hides."""
+
+from __future__ import annotations
+
+import torch
+
+from .groups import Groups
+from .rule import (
+    AGGREGATE_MIN,
+    BIAS_ERRORS,
+    BIAS_UNITS,
+    RMSE_RATIO,
+    RMSE_UNITS,
+    ROW_QUANTILE,
+    ROW_RATIO,
+    UNIT,
+)
+
+
+class Together:
+    """What the errors of one output may come to.
+
+    Args:
+        eager: eager's output, in float64.
+        wide: the reference.
+        terms: S.
+        usual: elements that count: finite in eager, and the reference within the type's range.
+        dtype: of the output.
+    """
+
+    def __init__(
+        self,
+        eager: torch.Tensor,
+        wide: torch.Tensor,
+        terms: torch.Tensor,
+        usual: torch.Tensor,
+        groups: Groups,
+        dtype: torch.dtype,
+    ) -> None:
+        self._wide, self._groups, self._sign = wide, groups, wide.sign()
+        self._usual = None if bool(usual.all()) else usual
+        self._n = max(int(usual.sum()), 1)
+        slack = UNIT[dtype] * self._kept(terms if dtype is torch.float64 else wide.abs())
+        error = self._kept(eager - wide)
+        rounded = self._kept(wide.to(dtype).double() - wide)  # the error of the correctly rounded reference
+        self._limit = RMSE_RATIO * max(self._rms(error), self._rms(rounded)) + RMSE_UNITS[dtype] * self._rms(
+            slack
+        )
+        self._variance = self._rms(error) ** 2
+        self._bias = [abs(m) + BIAS_UNITS[dtype] * self._mean(slack) for m in self._means(error)]
+        # Groups: the larger of eager's error there and what is usual over the groups, relative to the group's scale.
+        self._count = groups.sum(usual.double()).clamp(min=1)
+        mine = torch.maximum(self._by_group(error), self._by_group(rounded))
+        size = self._by_group(self._kept(terms))
+        relative = torch.where(size > 0, mine / size, 0.0).reshape(-1)
+        rank = max(1, int(ROW_QUANTILE * relative.numel()))
+        often = float(relative.kthvalue(rank).values) if relative.numel() else 0.0
+        self._rows = ROW_RATIO * torch.maximum(mine, often * size) + RMSE_UNITS[dtype] * self._by_group(slack)
+        self._rows += torch.finfo(dtype).tiny
+
+    def compare(self, value: torch.Tensor) -> tuple[str, float] | None:
+        """Return which test the values of a candidate fail and by what factor, or None."""
+        error = self._kept(value - self._wide)
+        rows = self._by_group(error) / self._rows
+        worst = float(rows.max()) if rows.numel() else 0.0
+        if worst > 1.0:
+            return "T3 root mean square error of a group", worst
+        if self._n < AGGREGATE_MIN:
+            return None
+        total = self._rms(error)
+        if total > self._limit:
+            return f"T3 root mean square error {total:.3g} (at most {self._limit:.3g})", total / self._limit
+        spread = BIAS_ERRORS * ((self._variance + total**2) / self._n) ** 0.5
+        for what, mean, usual in zip(("signed", "outward"), self._means(error), self._bias, strict=True):
+            if abs(mean) > usual + spread:
+                detail = (
+                    f"T3 bias: mean {what} error {mean:.3g} (at most {usual + spread:.3g} of either sign)"
+                )
+                return detail, abs(mean) / (usual + spread)
+        return None
+
+    def _kept(self, t: torch.Tensor) -> torch.Tensor:
+        return t if self._usual is None else torch.where(self._usual, t, 0.0)
+
+    def _by_group(self, t: torch.Tensor) -> torch.Tensor:
+        return (self._groups.sum(t.square()) / self._count).sqrt()
+
+    def _rms(self, t: torch.Tensor) -> float:
+        return (float(t.square().sum()) / self._n) ** 0.5
+
+    def _mean(self, t: torch.Tensor) -> float:
+        return float(t.sum()) / self._n
+
+    def _means(self, error: torch.Tensor) -> tuple[float, float]:
+        """The mean error, and the mean error away from zero: truncation is a bias of the second kind only."""
+        return self._mean(error), self._mean(error * self._sign)
