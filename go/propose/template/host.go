@@ -18,16 +18,9 @@ var pageLine = regexp.MustCompile(`(?m)^// @(include )?(\S+)$`)
 // hostPage is a family's page, host/<name>.cc, as the compiler gets it: a line `// @include <file>` is replaced by that file, a line
 // `// @<part>` by the part of that name.
 func hostPage(name string, parts map[string]string) string {
-	read := func(file string) string {
-		text, err := hostPages.ReadFile("host/" + file)
-		if err != nil {
-			panic(err) // the files are in the binary; the tests build every page
-		}
-		return string(text)
-	}
-	return pageLine.ReplaceAllStringFunc(read(name+".cc"), func(line string) string {
+	return pageLine.ReplaceAllStringFunc(hostFile(name+".cc"), func(line string) string {
 		if file, ok := strings.CutPrefix(line, "// @include "); ok {
-			return strings.TrimSuffix(read(file), "\n")
+			return strings.TrimSuffix(hostFile(file), "\n")
 		}
 		part, ok := parts[strings.TrimPrefix(line, "// @")]
 		if !ok {
@@ -35,6 +28,14 @@ func hostPage(name string, parts map[string]string) string {
 		}
 		return strings.TrimSuffix(part, "\n")
 	})
+}
+
+func hostFile(name string) string {
+	text, err := hostPages.ReadFile("host/" + name)
+	if err != nil {
+		panic(err) // the files are in the binary; the tests build every page
+	}
+	return string(text)
 }
 
 // hostCall is the first variant's call of a card for the host whose overload is one of a list; all variants share its kinds, types and ranks.

@@ -33,29 +33,18 @@ func maxPoolApplies(c *card.Card, order []int) bool {
 }
 
 func (maxPoolRows) Params(c *card.Card, f propose.Facts) []Param {
-	rows := Param{"ROWS", []int{0, 4, 8, 16, 32}, 0}
-	for _, variant := range c.Variants {
-		out := sizes4(variant.Call.Outputs[0].Sizes)
-		if out[0]*out[1] < int64(4*f.Threads) && out[2] > 8 {
-			rows.Default = 8 // too few planes to share out
-		}
-	}
 	order := Param{"ORDER", []int{0, 1}, 0}
-	ahead := Param{"AHEAD", []int{0, 1}, 0}
-	if largestBytes(c) > 2*f.L2Bytes {
-		ahead.Default = 1
-	}
 	if largestBytes(c) > f.LLCBytes {
 		order.Default = 1
 	}
 	if widestRow(c) > maxColumns {
-		order.Values = []int{0}
+		order = Param{"ORDER", []int{0}, 0}
 	}
 	grain := Param{"GRAIN", []int{1, 4, 16, 64}, 4}
-	return append([]Param{lanes(f), order, rows, ahead, grain}, streaming(c, f)...)
+	return append([]Param{lanes(f), order, pieces(c, f), ahead(c, f, 0, 1), grain}, streaming(c, f)...)
 }
 
-// maxColumns bounds the state of a row-by-row order: a few KiB of stack for each of the vectors of a row.
+// maxColumns bounds what a page keeps on the stack for the vectors of a row.
 const maxColumns = 1024
 
 func widestRow(c *card.Card) int64 {
@@ -104,4 +93,32 @@ func blocks(columns int64, p Point, dtype string) int64 {
 		lanes /= 2
 	}
 	return (columns + lanes - 1) / lanes
+}
+
+// maxPoolChannels is host/max_pool_channels.cc: contiguous channels.
+type maxPoolChannels struct{}
+
+func (maxPoolChannels) Name() string { return "max_pool_channels" }
+
+func (maxPoolChannels) Applies(c *card.Card) bool { return maxPoolApplies(c, channelsInside) }
+
+func (maxPoolChannels) Params(c *card.Card, f propose.Facts) []Param {
+	params := []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, ahead(c, f, 0, 4, 8, 16), {"GRAIN", []int{1, 2, 8}, 1}}
+	return append(params, streaming(c, f)...)
+}
+
+func (maxPoolChannels) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
+	call := c.Variants[0].Call
+	w, ok := windowOf(call)
+	if !ok {
+		return card.Candidate{}, fmt.Errorf("overload `%s`: its window is not constant", c.Overload)
+	}
+	self := argument(call, "self")
+	constants := map[string]string{"IN": ctypes[self.DType]}
+	w.constants(constants)
+	if _, ok := p["STREAM"]; !ok {
+		constants["STREAM"] = "0"
+	}
+	args, work := channelArgs(len(self.Sizes), "out0", "out1")
+	return card.Candidate{Source: hostPage("max_pool_channels", nil), Spec: single(p, constants, work, strconv.Itoa(p["GRAIN"]), args)}, nil
 }

@@ -21,9 +21,9 @@ var operations = []operation{
 	{"neg neg_ neg.out", []string{"self"}, false, fixed("return -a;")},
 	{"rsqrt rsqrt_ rsqrt.out", []string{"self"}, false, fixed("return exact(ONE) / kf_sqrt(a);")},
 	{"exp exp_ exp.out", []string{"self"}, true, fixed("return kf_exp(a);")},
-	{"tanh tanh_ tanh.out", []string{"self"}, true, fixed("return kf_tanh(a);")},
-	{"sigmoid sigmoid_ sigmoid.out", []string{"self"}, true, fixed("return kf_sigmoid(a);")},
-	{"silu silu_ silu.out", []string{"self"}, true, fixed("return a / (exact(ONE) + kf_exp(-a));")},
+	{"tanh tanh_ tanh.out", []string{"self"}, true, fixed("return kf_tanh<HALF>(a);")},
+	{"sigmoid sigmoid_ sigmoid.out", []string{"self"}, true, fixed("return kf_reciprocal<HALF>(exact(ONE) + kf_exp(-a));")},
+	{"silu silu_ silu.out", []string{"self"}, true, fixed("return HALF ? a * kf_reciprocal<HALF>(exact(ONE) + kf_exp(-a)) : a / (exact(ONE) + kf_exp(-a));")},
 	{"gelu gelu_ gelu.out", []string{"self"}, true, geluBody},
 	{"clamp_min clamp_min_ clamp_min.out", []string{"self"}, false, clampBody("min", "")},
 	{"clamp clamp_ clamp.out", []string{"self"}, false, clampBody("min", "max")},
@@ -50,25 +50,24 @@ func fixed(body string) func(card.Call) (string, bool) {
 }
 
 // geluBody has eager's two forms. Eager takes the exact one from oneDNN where the tensor is contiguous float32 or bfloat16: there infinity
-// gives NaN and values above half the range overflow. float64 is left to eager: 1 + erf cancels, and two libraries' erf differ in the last bit.
+// gives NaN. float64 is left to eager: 1 + erf cancels, and two libraries' erf differ in the last bit.
 func geluBody(call card.Call) (string, bool) {
 	var approximate string
 	self := argument(call, "self")
 	if arg := argument(call, "approximate"); arg.Kind != "string" || json.Unmarshal(arg.Value, &approximate) != nil || self.DType == "float64" {
 		return "", false
 	}
-	half, one := bitsOf(0.5), bitsOf(1)
 	switch {
 	case approximate == "tanh":
-		beta, kappa := bitsOf(math.Sqrt2*(2/math.Sqrt(math.Pi))*0.5), bitsOf(0.044715)
-		return fmt.Sprintf("V cube = a * a * a;\n  return exact(%s) * a * (exact(%s) + kf_tanh(exact(%s) * (a + exact(%s) * cube)));",
+		half, one, beta, kappa := bitsOf(0.5), bitsOf(1), bitsOf(math.Sqrt2*(2/math.Sqrt(math.Pi))*0.5), bitsOf(0.044715)
+		return fmt.Sprintf("V cube = a * a * a;\n  return exact(%s) * a * (exact(%s) + kf_tanh<HALF>(exact(%s) * (a + exact(%s) * cube)));",
 			half, one, beta, kappa), true
 	case approximate != "none":
 		return "", false
 	case self.DType != "float16" && contiguous(self) && numel(self) > 1:
-		return fmt.Sprintf("return exact(%s) * (a + a * kf_erf(a * exact(%s))) + (a - a);", half, bitsOf(math.Sqrt2/2)), true
+		return "V tail = above(a < V{} ? -a : a);\n  return a > V{} ? a - a * tail : a * tail;", true
 	}
-	return fmt.Sprintf("return a * exact(%s) * (exact(%s) + kf_erf(a * exact(%s)));", half, one, bitsOf(math.Sqrt2/2)), true
+	return "V tail = above(a < V{} ? -a : a);\n  return a * (a > V{} ? exact(ONE) - tail : tail);", true
 }
 
 // clampBody keeps a NaN element, as eager's max and min instructions do; a NaN bound, which makes everything NaN, is left to eager.

@@ -7,10 +7,11 @@ import (
 	"strconv"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/propose"
 )
 
 // pools are the pooling families.
-var pools = []Family{maxPoolRows{}}
+var pools = []Family{maxPoolRows{}, maxPoolChannels{}, avgPoolRows{}, avgPoolColumns{}, avgPoolChannels{}}
 
 // window is what a pooling operator slides over a plane; [0] is along the height.
 type window struct {
@@ -146,4 +147,26 @@ func sameWindow(c *card.Card, w window) bool {
 		other, ok := windowOf(call)
 		return ok && other == w
 	})
+}
+
+// pieces are the rows of one piece of work, 0 for whole planes.
+func pieces(c *card.Card, f propose.Facts) Param {
+	rows := Param{"ROWS", []int{0, 4, 8, 16, 32}, 0}
+	for _, variant := range c.Variants {
+		out := sizes4(variant.Call.Outputs[0].Sizes)
+		if out[0]*out[1] < int64(4*f.Threads) && out[2] > 8 {
+			rows.Default = 8 // too few planes to share out
+		}
+	}
+	return rows
+}
+
+// ahead is how far to prefetch: the hardware does not see the order in which windows read. The third value, or the last, where data lies
+// beyond the second cache.
+func ahead(c *card.Card, f propose.Facts, values ...int) Param {
+	p := Param{"AHEAD", values, 0}
+	if largestBytes(c) > 2*f.L2Bytes {
+		p.Default = values[min(2, len(values)-1)]
+	}
+	return p
 }

@@ -11,6 +11,7 @@
 
 using V = kf_v<C>;
 constexpr int W = kf_lanes<C>;
+constexpr bool HALF = sizeof(OUT) == 2;
 
 // Constants of the call, by the bits of their doubles: rounded to the element type first, or not. `stored` is a value's way through memory.
 KF_INLINE V stored(V x) { return kf_unpack(kf_pack((OUT*)nullptr, x), (OUT*)nullptr); }
@@ -53,7 +54,7 @@ template <int K, int ROW> KF_INLINE V take(const void* const* in, const int64_t*
     return ROW >> K & 1 ? wide(at<K>(in, i), n) : repeated;
   }
 }
-template <int ROW> void row(int64_t length, OUT* out, const void* const* in, const int64_t* step) {
+template <int ROW> KF_INLINE void row(int64_t length, OUT* out, const void* const* in, const int64_t* step) {
   const V a = kf_set<C>(one(*at<0>(in, 0)));
 #if ARITY > 1
   const V b = kf_set<C>(one(*at<1>(in, 0)));
@@ -87,6 +88,16 @@ template <int ROW> void row(int64_t length, OUT* out, const void* const* in, con
   if (i < length) kf_store_n(out + i, value(i, length - i), length - i);
 }
 
+template <int ROW> void rows(int64_t m, int64_t n, const int64_t* offset, const Loop<1 + ARITY>& loop, const kf_arg* args, const int64_t* step) {
+  for (int64_t r = 0; r < m; ++r) {
+    const void* in[ARITY] = {(const IN0*)args[1].p + offset[1] + r * loop.next(1)};
+#if ARITY > 1
+    in[1] = (const IN1*)args[2].p + offset[2] + r * loop.next(2);
+#endif
+    row<ROW>(n, (OUT*)args[0].p + offset[0] + r * loop.next(0), in, step);
+  }
+}
+
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
   const kf_arg* size = args + 1 + ARITY;  // then the strides of the output and of each operand
   Loop<1 + ARITY> loop;
@@ -103,17 +114,14 @@ KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
     strided |= step[k] != 1 && (k == 0 || step[k] != 0);
   }
   const int shape = strided ? -1 : (step[1] & 1) | (ARITY > 1 ? (step[ARITY] & 1) << 1 : 0);
-  loop.run(begin, end, [&](int64_t n, const int64_t* offset) {
-    OUT* out = (OUT*)args[0].p + offset[0];
-    const void* in[ARITY] = {(const IN0*)args[1].p + offset[1]};
+  loop.run(begin, end, [&](int64_t m, int64_t n, const int64_t* offset) {
 #if ARITY > 1
-    in[1] = (const IN1*)args[2].p + offset[2];
-    if (shape == 3) return row<3>(n, out, in, step);
-    if (shape == 2) return row<2>(n, out, in, step);
+    if (shape == 3) return rows<3>(m, n, offset, loop, args, step);
+    if (shape == 2) return rows<2>(m, n, offset, loop, args, step);
 #endif
-    if (shape == 1) return row<1>(n, out, in, step);
-    if (shape == 0) return row<0>(n, out, in, step);
-    row<-1>(n, out, in, step);
+    if (shape == 1) return rows<1>(m, n, offset, loop, args, step);
+    if (shape == 0) return rows<0>(m, n, offset, loop, args, step);
+    rows<-1>(m, n, offset, loop, args, step);
   });
   if (STREAM) kf_stream_end();
 }

@@ -30,8 +30,10 @@ template <int N> struct Loop {
     }
     dims = to + 1;
   }
-  // Calls row(n, offsets) for the parts of rows that make up [begin, end); offsets in elements, one for each operand.
-  template <class F> KF_INLINE void run(int64_t begin, int64_t end, F row) const {
+  // Calls rows(m, n, offset) for the parts that make up [begin, end): m rows of n elements. The first element of row r lies at
+  // offset[k] + r * next(k) in operand k, elements along a row stride[k][dims - 1] apart.
+  int64_t next(int k) const { return dims > 1 ? stride[k][dims - 2] : 0; }
+  template <class F> KF_INLINE void run(int64_t begin, int64_t end, F rows) const {
     int64_t at[DIMS + 1], offset[N] = {}, rest = begin;
     for (int d = dims - 1; d >= 0; --d) {
       at[d] = rest % size[d];
@@ -40,17 +42,27 @@ template <int N> struct Loop {
     }
     const int last = dims - 1;
     for (int64_t left = end - begin; left > 0;) {
-      int64_t n = size[last] - at[last] < left ? size[last] - at[last] : left;
-      row(n, offset);
-      left -= n;
-      for (int k = 0; k < N; ++k) offset[k] -= at[last] * stride[k][last];
-      at[last] = 0;
-      for (int d = last - 1; d >= 0; --d) {
-        for (int k = 0; k < N; ++k) offset[k] += stride[k][d];
-        if (++at[d] < size[d]) break;
-        for (int k = 0; k < N; ++k) offset[k] -= size[d] * stride[k][d];
-        at[d] = 0;
-      }
+      int64_t m = 1, n = size[last] - at[last];
+      if (n > left) n = left;
+      if (last > 0 && n == size[last]) m = left / n < size[last - 1] - at[last - 1] ? left / n : size[last - 1] - at[last - 1];
+      rows(m, n, offset);
+      left -= m * n;
+      move(offset, at, last, n == size[last] ? m - 1 : 0);
+    }
+  }
+
+ private:
+  // To the first element of the row after `more` further rows.
+  KF_INLINE void move(int64_t* offset, int64_t* at, int last, int64_t more) const {
+    for (int k = 0; k < N; ++k) offset[k] -= at[last] * stride[k][last];
+    at[last] = 0;
+    int64_t steps = more + 1;
+    for (int d = last - 1; d >= 0; --d, steps = 1) {
+      at[d] += steps;
+      for (int k = 0; k < N; ++k) offset[k] += steps * stride[k][d];
+      if (at[d] < size[d]) break;
+      for (int k = 0; k < N; ++k) offset[k] -= size[d] * stride[k][d];
+      at[d] = 0;
     }
   }
 };
