@@ -42,6 +42,7 @@ type Config struct {
 	Facts    propose.Facts
 	Judge    func(judge.Referee) (Judge, error) // called once, when the first candidate is to be judged
 	Now      func() time.Time                   // nil: the machine's clock
+	Patience time.Duration                      // how long a running study waits for another writer; 0: store.PatienceRun
 }
 
 // Settings are the user's wishes; docs/formats.md, `settings`.

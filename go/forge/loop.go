@@ -14,7 +14,12 @@ import (
 // live runs the study to its end, then gives back all that it holds. Whatever happens, the study ends.
 func (w *work) live() {
 	defer close(w.ended)
-	err := safe("run study `"+w.ID+"`", func() error { return w.all(w.ctx) })
+	err := safe("run study `"+w.ID+"`", func() error {
+		if err := w.reopen(); err != nil {
+			return err
+		}
+		return w.all(w.ctx)
+	})
 	if broken := safe("end study `"+w.ID+"`", func() error { return w.end(&err) }); broken != nil {
 		err = errors.Join(err, broken)
 	}
@@ -24,6 +29,17 @@ func (w *work) live() {
 	if err != nil {
 		w.state, w.failure = StateFailed, card.AsError(err)
 	}
+}
+
+// reopen takes a store that waits for other writers as long as a running study may; the one it was started with had to answer at once.
+func (w *work) reopen() error {
+	patient, err := store.OpenExisting(w.store.Path(), w.patience)
+	if err != nil {
+		return err
+	}
+	hasty := w.store
+	w.store = patient
+	return hasty.Close()
 }
 
 // end stops what still runs, logs how the study ended (*result is nil afterwards if the user stopped it), and frees judge, store and lock.

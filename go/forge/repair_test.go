@@ -85,13 +85,7 @@ func TestStoreThatRefusesFailsTheStudyAndALaterStartResumes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	table := tableFor(t)
 	config := configFor(t, path, table, Settings{Candidates: 12}, reluCard("c-00000001", 0.5))
-	if err := config.Store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	if config.Store, err = store.Open(path, 5*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+	config.Patience = 5 * time.Millisecond
 	other, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package forge
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -72,6 +73,7 @@ type work struct {
 	*Study
 	ctx       context.Context
 	store     *store.Store
+	patience  time.Duration // of writes, once the study runs
 	lock      *store.Lock
 	study     *store.Study
 	given     map[string]*card.Card // as the referee knows them now
@@ -106,7 +108,7 @@ func Start(config Config) (*Study, error) {
 	s.queue = NewQueue(s.notify)
 	w := &work{Study: s, ctx: ctx, store: config.Store, study: config.Study, settings: settings, proposer: config.Proposer,
 		facts: config.Facts, now: config.Now, makeJudge: config.Judge, given: map[string]*card.Card{}, names: map[string]naming{},
-		budgets: map[string]int{}}
+		budgets: map[string]int{}, patience: cmp.Or(config.Patience, store.PatienceRun)}
 	if w.lock, err = config.Store.Lock(s.ID); err != nil {
 		stop(err)
 		return nil, err
