@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -77,6 +78,10 @@ func FindCompiler(ctx context.Context, configured string) (Compiler, error) {
 var versionNumber = regexp.MustCompile(`\d+(\.\d+)+`)
 
 func ask(ctx context.Context, path, hint string) (Compiler, error) {
+	path, err := filepath.Abs(path) // it is run in other folders
+	if err != nil {
+		return Compiler{}, fmt.Errorf("find the C++ compiler: %w", err)
+	}
 	ctx, stop := context.WithTimeout(ctx, 20*time.Second)
 	defer stop()
 	command := exec.Command(path, "--version")

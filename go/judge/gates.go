@@ -14,6 +14,8 @@ import (
 	"github.com/kernelforge/kernelforge/go/worker"
 )
 
+// The gates of one candidate, in order; what a worker's end means; and how a fault is told in the words of the call.
+
 // repeats of each case; poison alternates between its two patterns, so that an output that was not written shows as a difference.
 const repeats = 5
 

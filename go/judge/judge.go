@@ -13,6 +13,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -78,6 +79,16 @@ func New(config Config, referee Referee) (*Judge, error) {
 	}
 	if config.Threads < 1 || config.Threads > worker.MaxThreads {
 		return nil, card.Fail(card.CodeJudge, "", "make a judge: %d threads (expected 1 to %d)", config.Threads, worker.MaxThreads)
+	}
+	for _, path := range []*string{&config.Worker, &config.Runtime, &config.Cache, &config.Scratch} { // processes of ours work in other folders
+		if *path == "" {
+			continue
+		}
+		absolute, err := filepath.Abs(*path)
+		if err != nil {
+			return nil, fmt.Errorf("make a judge: %w", err)
+		}
+		*path = absolute
 	}
 	ctx, stop := context.WithTimeout(context.Background(), 2*host.WallLimit)
 	defer stop()

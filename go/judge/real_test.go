@@ -185,6 +185,30 @@ func TestTheNextCandidateRunsAfterACrash(t *testing.T) {
 	}
 }
 
+func TestPathsMayBeRelative(t *testing.T) {
+	b := real(t)
+	b.judge.Shutdown()
+	config := b.judge.config
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []*string{&config.Worker, &config.Runtime, &config.Cache, &config.Scratch} {
+		if *path, err = filepath.Rel(here, *path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j, err := New(config, b.referee)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.judge = j
+	b.open(t)
+	if verdict := b.verdict(t, kernel(good)); verdict.Status != card.OK {
+		t.Errorf("found %+v", verdict)
+	}
+}
+
 func TestNoCompilerNoWorkerNoRuntimeAreErrorsWithHints(t *testing.T) {
 	good := real(t).judge.config
 	for name, change := range map[string]func(*Config){

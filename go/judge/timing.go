@@ -12,6 +12,8 @@ import (
 	"github.com/kernelforge/kernelforge/go/worker"
 )
 
+// Search timing: interleaved blocks of candidate and eager, the reference kernel's check, and the cost.
+
 // The plan of the search's timing. A block is both sides once, in random order; it counts as one paired sample.
 const (
 	leastBlocks  = 8

@@ -8,6 +8,8 @@ import (
 	"github.com/kernelforge/kernelforge/go/card"
 )
 
+// The words of the frames, as types; docs/formats.md is their manual.
+
 // Request is any frame to the worker: ID, op and what that op needs. DecodeRequest and the types below are the strict form.
 type Request interface{ header() *Header }
 

@@ -16,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Processes that are not trusted: their environment, group, end, and the little of their output that is kept.
+
 // tailBytes of what a process wrote on its standard error are kept, for errors of the harness. Candidates cannot write there by rule.
 const tailBytes = 8 << 10
 

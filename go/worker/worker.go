@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// The parent's side of one worker: typed requests, a time limit for each, and how its end is told.
+
 // Config says which program to start and what it may use.
 type Config struct {
 	Path    string // the program kernelforge-worker

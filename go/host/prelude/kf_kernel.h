@@ -290,9 +290,20 @@ template <bool half, class V> KF_INLINE V kf_reciprocal(V x) {
 // e^x = 2^n e^r with r in [-ln2/2, ln2/2]; 2^n in two steps, so that the result may be denormal.
 template <class V> KF_INLINE V kf_exp_float(V x) {
   using B = typename kf_float_only<V>::bits;
-  V c = x > 89.0f ? V{} + 89.0f : x;  // keeps NaN
-  c = c < -104.0f ? V{} - 104.0f : c;
-  V n = kf_fma(c, V{} + 0x1.715476p+0f, V{} + 0x1.8p23f) - 0x1.8p23f;
+#if KF_LANES == 16
+  constexpr bool wide = __is_same(V, kf_f32);  // one instruction each; the bound is the first operand, so that NaN stays
+#else
+  constexpr bool wide = false;
+#endif
+  V c, n;
+  if constexpr (wide) {
+    c = (V)_mm512_max_ps(_mm512_set1_ps(-104.0f), _mm512_min_ps(_mm512_set1_ps(89.0f), (__m512)x));
+    n = (V)_mm512_roundscale_ps((__m512)(c * 0x1.715476p+0f), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  } else {
+    c = x > 89.0f ? V{} + 89.0f : x;
+    c = c < -104.0f ? V{} - 104.0f : c;
+    n = kf_fma(c, V{} + 0x1.715476p+0f, V{} + 0x1.8p23f) - 0x1.8p23f;
+  }
   V r = kf_fma(n, V{} - 0x1.62e400p-1f, c);
   r = kf_fma(n, V{} - 0x1.7f7d1cp-20f, r);
   V p = V{} + 0x1.694000p-10f;
@@ -302,9 +313,12 @@ template <class V> KF_INLINE V kf_exp_float(V x) {
   p = kf_fma(p, r, V{} + 0x1.fffff6p-2f);
   p = kf_fma(p, r, V{} + 1.0f);
   p = kf_fma(p, r, V{} + 1.0f);
-  B k = kf_int(n), half = k >> 1;
-  V low = kf_cast_bits<V>((half + 127) << 23), high = kf_cast_bits<V>((k - half + 127) << 23);
-  return p * low * high;
+  if constexpr (wide) {
+    return (V)_mm512_scalef_ps((__m512)p, (__m512)n);
+  } else {
+    B k = kf_int(n), half = k >> 1;
+    return p * kf_cast_bits<V>((half + 127) << 23) * kf_cast_bits<V>((k - half + 127) << 23);
+  }
 }
 // ln x = e ln2 + ln(1 + m), m in [-1/3, 1/3]; denormals are scaled first.
 template <class V> KF_INLINE V kf_log_float(V x) {
