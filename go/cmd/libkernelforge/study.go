@@ -56,7 +56,7 @@ func startStudy(request startRequest) (any, error) {
 	if err := waitForFormer(about.ID); err != nil {
 		return nil, err
 	}
-	opened, err := store.Open(request.Store, store.PatienceRun)
+	opened, err := store.Open(request.Store, store.PatienceCall)
 	if err != nil {
 		return nil, err
 	}
