@@ -106,7 +106,7 @@ class Job:
             # A study keeps the cards it began with: shares near `min_share` would else change the set from call to call.
             began = {r["card"] for r in stored["runs"]}
             self.cards = [c for c in self.profile.cards if c["id"] in began]
-        return self._result(self._search() if self.cards else _search.Outcome({}))
+        return self._result(self._drive() if self.cards else _search.Outcome({}))
 
     # ---- what is searched ---------------------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class Job:
 
     # ---- a search -----------------------------------------------------------------------------------------------
 
-    def _search(self) -> _search.Outcome:
+    def _drive(self) -> _search.Outcome:
         from .referee import Referee
 
         bar = Progress(

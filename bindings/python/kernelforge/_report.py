@@ -169,7 +169,7 @@ def _summary(d: dict[str, Any]) -> list[str]:
     won = [r for r in d["rows"] if r["served"]]
     searched = [r for r in d["rows"] if r["verdicts"]]
     lines.append(
-        f"kernelforge won {len(won)} operators, eager kept {len(d['rows']) - len(won)}; {len(searched)} were searched"
+        f"operators: kernelforge serves {len(won)}, eager keeps {len(d['rows']) - len(won)}; {len(searched)} were searched"
     )
     model = d["model"]
     if model.get("ratio") is not None:
@@ -193,6 +193,8 @@ def _summary(d: dict[str, Any]) -> list[str]:
     if seconds.get("total") is not None:
         parts = ", ".join(f"{k} {span(v)}" for k, v in seconds.items() if k != "total" and v is not None)
         lines.append(f"time: {span(seconds['total'])} ({parts})")
+    if d.get("reused"):
+        lines.append(f"answered from the finished study, measured {d['made']}; nothing was searched")
     if d.get("review"):
         lines.append(f"winners are proposed, not served: `kernelforge approve {d['study']}` serves them")
     lines += [f"{k}: {d[k]}" for k in ("study", "store", "pack", "page") if d.get(k)]
