@@ -26,7 +26,7 @@ void mode_set(uint32_t bits, bool on) {
 
 const char* reason_name(Reason reason) {
   static constexpr const char* names[] = {"served",   "no_plan",   "disabled", "key_set",   "device",   "dtype",     "empty",         "no_data", "symbolic",
-                                          "no_tensor", "rule",     "overlap",  "too_large", "no_match", "alignment", "deterministic", "launch"};
+                                          "no_tensor", "rule",     "overlap",  "too_large", "no_match", "threads", "alignment", "deterministic", "launch"};
   static_assert(sizeof names / sizeof *names == static_cast<size_t>(Reason::kCount));
   return names[static_cast<size_t>(reason)];
 }

@@ -21,7 +21,7 @@ enum class Form : uint8_t { functional, inplace, out };
 // Why a call ran on eager although plans for its overload exist. Names in reason_name.
 enum class Reason : uint8_t {
   kServed, kNoPlan, kDisabled, kKeySet, kDevice, kDtype, kEmpty, kNoData, kSymbolic, kNoTensor, kRule, kOverlap, kTooLarge,
-  kNoMatch, kAlignment, kDeterministic, kLaunch, kCount
+  kNoMatch, kThreads, kAlignment, kDeterministic, kLaunch, kCount
 };
 const char* reason_name(Reason reason);
 

@@ -13,6 +13,9 @@ void run_parallel(void*, int64_t begin, int64_t end, int64_t grain, void (*body)
   at::parallel_for(begin, end, grain, [body, body_ctx](int64_t b, int64_t e) { body(body_ctx, b, e); });
 }
 
+// The address of an empty output: not NULL, since a kernel may be given it, and nobody may touch it.
+alignas(64) char nothing;
+
 bool aligned(const void* pointer, uint32_t alignment) { return (reinterpret_cast<uintptr_t>(pointer) & (alignment - 1)) == 0; }
 
 }  // namespace
@@ -29,6 +32,8 @@ Served serve(const OpEntry& entry, Call& call, at::Tensor* fresh, const at::Tens
   if (plan == nullptr) return {Reason::kNoMatch};
   kfr_plan_info info;
   if (kfr_plan_info_get(plan, &info) != KFR_OK || info.inputs != call.slots() || info.outputs != outputs) return {Reason::kNoMatch};
+  const kfr_parallel parallel = torch_parallel();
+  if (info.threads != 0 && info.threads != parallel.threads) return {Reason::kThreads};
   if (!info.deterministic && at::globalContext().deterministicAlgorithms()) return {Reason::kDeterministic};
 
   constexpr uint32_t kMaxWorkspaces = 8;
@@ -49,7 +54,7 @@ Served serve(const OpEntry& entry, Call& call, at::Tensor* fresh, const at::Tens
     kfr_plan_output(plan, o, &output);
     fresh[o] = at::Tensor(at::detail::empty_strided_cpu(at::IntArrayRef(output.sizes, output.dim), at::IntArrayRef(output.strides, output.dim),
                                                         torch_dtype(output.dtype), /*pin_memory=*/false));
-    slots[info.inputs + o] = fresh[o].mutable_data_ptr();
+    slots[info.inputs + o] = fresh[o].numel() == 0 ? static_cast<void*>(&nothing) : fresh[o].mutable_data_ptr();
   }
   c10::DataPtr workspaces[kMaxWorkspaces];
   for (uint32_t w = 0; w < info.workspaces; ++w) {
@@ -57,7 +62,6 @@ Served serve(const OpEntry& entry, Call& call, at::Tensor* fresh, const at::Tens
     slots[info.inputs + outputs + w] = workspaces[w].get();
   }
 
-  const kfr_parallel parallel = torch_parallel();
   if (kfr_launch(plan, slots, info.inputs + outputs + info.workspaces, &parallel, nullptr, nullptr) != KFR_OK) return {Reason::kLaunch};
   kfr_plan_hit(plan);
   return {Reason::kServed, plan};
