@@ -15,7 +15,7 @@ import (
 // damaged file is compiled again. The folder is private: what lies there is loaded into the worker, and later into the user's process.
 type Cache struct{ folder string }
 
-const cacheHint = "choose a folder of yours with free space for `cache` (KERNELFORGE_CACHE), or free space there"
+const cacheHint = "choose a folder of yours with free space for `cache` (KERNELFORGE_HOME), or free space there"
 
 // OpenCache makes the folder if need be and tries that it can be written.
 func OpenCache(folder string) (*Cache, error) {

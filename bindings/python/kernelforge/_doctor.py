@@ -151,7 +151,7 @@ def _compiler() -> Check:
     if compiler is None:
         asked = _settings.read().compiler
         found = (
-            f"KERNELFORGE_COMPILER names `{asked}`, which is not there"
+            f"KERNELFORGE_CXX names `{asked}`, which is not there"
             if asked
             else "neither g++ nor clang++ on PATH"
         )
@@ -159,7 +159,7 @@ def _compiler() -> Check:
             "compiler",
             False,
             found,
-            "install g++ (Debian: apt-get install g++), or set KERNELFORGE_COMPILER",
+            "install g++ (Debian: apt-get install g++), or set KERNELFORGE_CXX",
             ("optimize",),
         )
     with tempfile.TemporaryDirectory() as folder:

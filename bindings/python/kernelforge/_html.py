@@ -168,4 +168,4 @@ def _where(d: dict[str, Any]) -> str:
         if d.get("review")
         else ""
     )
-    return f"<h2>Where things lie</h2>{review}<table style=\"width:auto\">{rows}</table>"
+    return f'<h2>Where things lie</h2>{review}<table style="width:auto">{rows}</table>'

@@ -11,11 +11,11 @@ from typing import Any
 
 from .errors import EnvironmentFault, ModelFault, UsageFault
 
-_FORMS = "give a tensor, a tuple of arguments, a dict of keyword arguments, or ((arguments), {keywords})"
+_FORMS = "give a tensor, a tuple of arguments, a dict of keyword arguments, ((arguments), {keywords}), or a function that returns one of these"
 
 
 def as_call(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments and keyword arguments for the forms of `inputs` that are accepted.
+    """Return arguments and keyword arguments for the forms of `inputs` that are accepted; a function is called for them.
 
     Example:
         >>> as_call({"x": 1})
@@ -23,6 +23,8 @@ def as_call(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    if callable(inputs):
+        inputs = inputs()
     if isinstance(inputs, dict):
         args, kwargs = (), dict(inputs)
     elif (
@@ -102,9 +104,12 @@ def forward_of(model: Any, inputs: Any) -> Callable[[], Any]:
     if not callable(model):
         raise UsageFault(f"run `{name_of(model)}`: it cannot be called (expected a model or a function)")
     args, kwargs = as_call(inputs)
-    device_of(model, inputs)
+    device_of(model, (args, kwargs))
 
     def forward() -> Any:
+        nonlocal args, kwargs
+        if callable(inputs):
+            args, kwargs = as_call(inputs)
         try:
             return model(*args, **kwargs)
         except Exception as e:

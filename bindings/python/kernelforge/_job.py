@@ -304,10 +304,10 @@ def _compiler() -> str:
     if found is None:
         asked = _settings.read().compiler
         what = (
-            f"the compiler `{asked}` of KERNELFORGE_COMPILER is not there"
+            f"the compiler `{asked}` of KERNELFORGE_CXX is not there"
             if asked
             else "no C++ compiler found (looked for g++, clang++)"
         )
-        hint = "install g++ (Debian: apt-get install g++) or set KERNELFORGE_COMPILER; packs that exist are served without one"
+        hint = "install g++ (Debian: apt-get install g++) or set KERNELFORGE_CXX; packs that exist are served without one"
         raise EnvironmentFault(f"search kernels: {what}", hint=hint)
     return found

@@ -8,7 +8,7 @@ Six variables, no more:
 | `KERNELFORGE_DISABLE` | `1`: nothing is hooked, searched or served; eager runs |
 | `KERNELFORGE_PACK` | pack folders that `kernelforge run` publishes, separated like `PATH` |
 | `KERNELFORGE_STATS` | file that gets the dispatch counters when the process ends |
-| `KERNELFORGE_COMPILER` | C++ compiler for host candidates (else `g++`, then `clang++`) |
+| `KERNELFORGE_CXX` | C++ compiler for host candidates (else `g++`, then `clang++`) |
 | `KERNELFORGE_NVRTC` | path of `libnvrtc.so` (CUDA target) |
 
 Refuses: torch, the extension, the core.
@@ -70,7 +70,7 @@ def read() -> Settings:
         disabled=env.get("KERNELFORGE_DISABLE", "").lower() not in _OFF,
         packs=tuple(Path(p).expanduser() for p in packs.split(os.pathsep) if p),
         stats_file=Path(stats).expanduser() if stats else None,
-        compiler=env.get("KERNELFORGE_COMPILER") or None,
+        compiler=env.get("KERNELFORGE_CXX") or None,
         nvrtc=env.get("KERNELFORGE_NVRTC") or None,
     )
 
@@ -118,7 +118,7 @@ def free_bytes(folder: Path) -> int | None:
 
 
 def compiler() -> str | None:
-    """Return the C++ compiler for host candidates, or None: `KERNELFORGE_COMPILER`, else `g++`, else `clang++` on PATH."""
+    """Return the C++ compiler for host candidates, or None: `KERNELFORGE_CXX`, else `g++`, else `clang++` on PATH."""
     asked = read().compiler
     for name in (asked,) if asked else ("g++", "clang++"):
         found = shutil.which(name)

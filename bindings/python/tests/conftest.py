@@ -8,6 +8,6 @@ def home(tmp_path, monkeypatch):
     """A fresh KERNELFORGE_HOME."""
     folder = tmp_path / "home"
     monkeypatch.setenv("KERNELFORGE_HOME", str(folder))
-    for name in ("DISABLE", "PACK", "STATS", "COMPILER", "NVRTC"):
+    for name in ("DISABLE", "PACK", "STATS", "CXX", "NVRTC"):
         monkeypatch.delenv(f"KERNELFORGE_{name}", raising=False)
     return folder

@@ -150,7 +150,7 @@ def test_doctor_json_is_one_object():
 
 
 def test_doctor_without_a_compiler_still_serves_and_says_what_to_install(tmp_path):
-    done = _run("doctor", "--json", KERNELFORGE_COMPILER="no-such-compiler")
+    done = _run("doctor", "--json", KERNELFORGE_CXX="no-such-compiler")
     assert done.returncode == 5
     found = json.loads(done.stdout)
     assert found["uses"]["optimize"] == {"works": False, "missing": ["compiler"]}
@@ -162,7 +162,7 @@ def test_doctor_tells_a_compiler_that_cannot_compile(tmp_path):
     broken = tmp_path / "g++"
     broken.write_text("#!/bin/sh\necho 'cannot do that' >&2\nexit 1\n")
     broken.chmod(0o755)
-    found = json.loads(_run("doctor", "--json", KERNELFORGE_COMPILER=str(broken)).stdout)
+    found = json.loads(_run("doctor", "--json", KERNELFORGE_CXX=str(broken)).stdout)
     assert "cannot do that" in next(c["found"] for c in found["checks"] if c["name"] == "compiler")
 
 

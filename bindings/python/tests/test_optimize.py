@@ -259,9 +259,9 @@ def test_arguments_that_cannot_be(net, options):
 
 
 def test_no_compiler(net, monkeypatch):
-    monkeypatch.setenv("KERNELFORGE_COMPILER", "no-such-compiler")
+    monkeypatch.setenv("KERNELFORGE_CXX", "no-such-compiler")
     with pytest.raises(
-        EnvironmentFault, match="`no-such-compiler` of KERNELFORGE_COMPILER is not there"
+        EnvironmentFault, match="`no-such-compiler` of KERNELFORGE_CXX is not there"
     ) as e:
         _optimize(net)
     assert e.value.exit_code == 5
