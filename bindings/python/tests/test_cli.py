@@ -244,3 +244,16 @@ def test_cache_clear_asks_first_and_needs_yes_without_a_terminal(home, capsys):
     assert (home / "cache" / "a.so").exists()
     assert cli.main(["cache", "clear", "--yes"]) == 0
     assert not (home / "cache").exists()
+
+
+def test_the_manual_names_every_command_exit_code_and_variable():
+    root = next(p for p in PACKAGE.parents if (p / "docs").is_dir())
+    text = (root / "docs" / "cli.md").read_text()
+    for name in cli.COMMANDS:
+        assert f"| `{name}" in text, name
+    for code in EXIT_CODES:
+        assert f"| {code} |" in text, code
+    variables = (PACKAGE / "_settings.py").read_text()
+    for name in ("HOME", "DISABLE", "PACK", "STATS", "CXX", "NVRTC"):
+        assert f"`KERNELFORGE_{name}`" in text
+        assert f"`KERNELFORGE_{name}`" in variables
