@@ -176,6 +176,14 @@ def _publish(extension: Any, packs: dict[Path, _Published]) -> None:
         extension.unpublish()
 
 
+def publish_again() -> None:
+    """Serve again what was applied, after the referee has served plans of its own."""
+    extension = _ext.loaded()
+    if extension is not None:
+        with _lock:
+            _publish(extension, _packs)
+
+
 def restore(pack: str | os.PathLike[str] | None = None) -> None:
     """Stop serving one pack, or all of them; eager runs again. Calls that are running finish as they began."""
     extension = _ext.loaded()
