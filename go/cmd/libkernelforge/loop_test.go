@@ -20,7 +20,7 @@ func reluCard() *card.Card {
 		call := card.Call{Overload: "aten::relu", Args: []card.Arg{{Name: "self", Kind: "tensor", DType: "float32", Sizes: []int64{n}, Strides: []int64{1}}},
 			Outputs: []card.Output{{DType: "float32", Sizes: []int64{n}, Strides: []int64{1}, Alias: -1}}}
 		c.ID = card.ID(call, c.Layout)
-		c.Variants = append(c.Variants, card.Variant{ID: []string{"v0", "v1"}[i], Calls: 2, EagerUS: float64(n) / 1000, RoofUS: float64(n) / 100000, Bytes: 8 * n, Call: call})
+		c.Variants = append(c.Variants, card.Variant{ID: []string{"v0", "v1"}[i], Calls: 2, EagerUS: eagerNS / 1000, RoofUS: 0, Bytes: 8 * n, Call: call})
 	}
 	return c
 }
@@ -31,7 +31,7 @@ type request map[string]any
 func startRelu(t *testing.T, path string, candidates int) request {
 	return request{"store": path, "study": "relu", "target": "host", "model": "net", "cards": []any{reluCard()},
 		"pins": request{"torch": "2.15.0", "device": "this cpu", "threads": 2, "runtime": "1", "toolchain": "g++"},
-		"settings": request{"seed": 1, "candidates": candidates, "worker": workerProgram(t), "runtime": runtimeLibrary(t), "jobs": 2,
+		"settings": request{"seed": 1, "candidates": candidates, "min_gain": 0, "worker": workerProgram(t), "runtime": runtimeLibrary(t), "jobs": 2,
 			"cache": filepath.Join(filepath.Dir(path), "cache"), "scratch": filepath.Join(filepath.Dir(path), "scratch")}}
 }
 
