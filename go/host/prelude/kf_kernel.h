@@ -35,11 +35,8 @@ union kf_arg {
 struct kf_bf16 { uint16_t bits; };
 struct kf_f16 { uint16_t bits; };
 
-template <class T> inline constexpr bool kf_is_float = false;
-template <> inline constexpr bool kf_is_float<float> = true;
-template <> inline constexpr bool kf_is_float<double> = true;
-template <> inline constexpr bool kf_is_float<kf_bf16> = true;
-template <> inline constexpr bool kf_is_float<kf_f16> = true;
+template <class T>
+inline constexpr bool kf_is_float = __is_same(T, float) || __is_same(T, double) || __is_same(T, kf_bf16) || __is_same(T, kf_f16);
 
 template <class T> struct kf_acc_of { using type = T; };
 template <> struct kf_acc_of<kf_bf16> { using type = float; };
@@ -115,54 +112,46 @@ template <class A> KF_INLINE kf_v<A> kf_set(A x) { return x - kf_v<A>{}; }  // x
 // Fused multiply-add a * b + c, rounded once.
 KF_INLINE float kf_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 KF_INLINE double kf_fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
-KF_INLINE kf_f32 kf_fma(kf_f32 a, kf_f32 b, kf_f32 c) {
 #if KF_LANES == 16
-  return (kf_f32)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#define KF_MM(name) _mm512_##name
+typedef __m512 kf_mf;
+typedef __m512d kf_md;
 #elif KF_LANES == 8
-  return (kf_f32)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-#elif defined(__FMA__)
-  return (kf_f32)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
+#define KF_MM(name) _mm256_##name
+typedef __m256 kf_mf;
+typedef __m256d kf_md;
 #else
-  for (int i = 0; i < KF_LANES; ++i) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
-  return c;
+#define KF_MM(name) _mm_##name
+typedef __m128 kf_mf;
+typedef __m128d kf_md;
 #endif
-}
-KF_INLINE kf_f64 kf_fma(kf_f64 a, kf_f64 b, kf_f64 c) {
-#if KF_LANES == 16
-  return (kf_f64)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
-#elif KF_LANES == 8
-  return (kf_f64)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#ifdef __FMA__
+KF_INLINE kf_f32 kf_fma(kf_f32 a, kf_f32 b, kf_f32 c) { return (kf_f32)KF_MM(fmadd_ps)((kf_mf)a, (kf_mf)b, (kf_mf)c); }
+KF_INLINE kf_f64 kf_fma(kf_f64 a, kf_f64 b, kf_f64 c) { return (kf_f64)KF_MM(fmadd_pd)((kf_md)a, (kf_md)b, (kf_md)c); }
 #else
-  for (int i = 0; i < KF_LANES / 2; ++i) c[i] = __builtin_fma(a[i], b[i], c[i]);
+template <class V> KF_INLINE V kf_fma(V a, V b, V c) {
+  for (size_t i = 0; i < sizeof(V) / sizeof(a[0]); ++i) c[i] = kf_fma(a[i], b[i], c[i]);
   return c;
-#endif
 }
+#endif
 KF_INLINE float kf_sqrt(float x) { return __builtin_sqrtf(x); }
 KF_INLINE double kf_sqrt(double x) { return __builtin_sqrt(x); }
-KF_INLINE kf_f32 kf_sqrt(kf_f32 x) {
-#if KF_LANES == 16
-  return (kf_f32)_mm512_sqrt_ps((__m512)x);
-#elif KF_LANES == 8
-  return (kf_f32)_mm256_sqrt_ps((__m256)x);
-#else
-  return (kf_f32)_mm_sqrt_ps((__m128)x);
-#endif
-}
-KF_INLINE kf_f64 kf_sqrt(kf_f64 x) {
-#if KF_LANES == 16
-  return (kf_f64)_mm512_sqrt_pd((__m512d)x);
-#elif KF_LANES == 8
-  return (kf_f64)_mm256_sqrt_pd((__m256d)x);
-#else
-  return (kf_f64)_mm_sqrt_pd((__m128d)x);
-#endif
-}
+KF_INLINE kf_f32 kf_sqrt(kf_f32 x) { return (kf_f32)KF_MM(sqrt_ps)((kf_mf)x); }
+KF_INLINE kf_f64 kf_sqrt(kf_f64 x) { return (kf_f64)KF_MM(sqrt_pd)((kf_md)x); }
 
 // Loads and stores need no alignment. kf_pack makes the bytes that a store writes.
 template <class V, class T> KF_INLINE V kf_bytes(const T* p) { V v; __builtin_memcpy(&v, p, sizeof v); return v; }
 KF_INLINE kf_f32 kf_unpack(kf_f32 v, const float*) { return v; }
 KF_INLINE kf_f64 kf_unpack(kf_f64 v, const double*) { return v; }
-KF_INLINE kf_f32 kf_unpack(kf_u16 h, const kf_bf16*) { return (kf_f32)(__builtin_convertvector(h, kf_u32) << 16); }
+KF_INLINE kf_f32 kf_unpack(kf_u16 h, const kf_bf16*) {
+#if KF_LANES == 16
+  return (kf_f32)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)h), 16);
+#elif KF_LANES == 8
+  return (kf_f32)_mm256_slli_epi32(_mm256_cvtepu16_epi32((__m128i)h), 16);
+#else
+  return (kf_f32)(__builtin_convertvector(h, kf_u32) << 16);
+#endif
+}
 KF_INLINE kf_f32 kf_unpack(kf_u16 h, const kf_f16*) {
 #if KF_LANES == 16
   return (kf_f32)_mm512_cvtph_ps((__m256i)h);
@@ -178,7 +167,7 @@ KF_INLINE kf_f32 kf_pack(const float*, kf_f32 v) { return v; }
 KF_INLINE kf_f64 kf_pack(const double*, kf_f64 v) { return v; }
 KF_INLINE kf_u16 kf_pack(const kf_bf16*, kf_f32 v) {
 #if defined(__AVX512BF16__) && KF_LANES == 16  // the instruction takes denormals for 0, so a vector with one goes the long way
-  if (__builtin_expect(_mm512_fpclass_ps_mask((__m512)v, 0x20) == 0, 1)) return (kf_u16)_mm512_cvtneps_pbh((__m512)v);
+  if (_mm512_fpclass_ps_mask((__m512)v, 0x20) == 0) [[likely]] return (kf_u16)_mm512_cvtneps_pbh((__m512)v);
 #endif
   kf_u32 b = (kf_u32)v;
   kf_u32 rounded = (b + 0x7fffu + (b >> 16 & 1)) >> 16;

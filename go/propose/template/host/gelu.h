@@ -1,52 +1,54 @@
-// The part of the normal distribution above y >= 0, absolute error 2^-26: 32 intervals of 3/16, in each a polynomial about its middle. Below 0
-// the distribution is this very number, so that nothing cancels there.
+// The part of the normal distribution above y >= 0: 16 intervals of 3/8, in each a polynomial about its middle; absolute error 2^-26, for half
+// types 2^-22. Below 0 the distribution is this very number, so that nothing cancels there.
+#if KF_LANES == 16
+alignas(64) static const float ABOVE[7][16] = {
+    {0x1.b3d97cp-2f, 0x1.25c5e4p-2f, 0x1.64dd8ep-3f, 0x1.83cab6p-4f, 0x1.76d04ep-5f, 0x1.40cccep-6f,
+     0x1.e49cecp-8f, 0x1.42297ap-9f, 0x1.7832e6p-11f, 0x1.812f0ep-13f, 0x1.595676p-15f, 0x1.0ed0e2p-17f,
+     0x1.733238p-20f, 0x1.bc4ed8p-23f, 0x1.d02496p-26f, 0x1.a6f20ep-29f},
+    {-0x1.91661p-2f, -0x1.5cbdcp-2f, -0x1.073e62p-2f, -0x1.594762p-3f, -0x1.8977cap-4f, -0x1.858fbcp-5f,
+     -0x1.4f18bap-6f, -0x1.f4dda2p-8f, -0x1.4536f2p-9f, -0x1.6eec9p-11f, -0x1.67acb6p-13f, -0x1.325126p-15f,
+     -0x1.c54df6p-18f, -0x1.236966p-20f, -0x1.4585fep-23f, -0x1.3bed2ep-26f},
+    {0x1.2d0c8ap-5f, 0x1.885578p-4f, 0x1.ed94f8p-4f, 0x1.c52db2p-4f, 0x1.4bfd12p-4f, 0x1.91bc3cp-5f,
+     0x1.986624p-6f, 0x1.602bd8p-7f, 0x1.0327c8p-8f, 0x1.46caacp-10f, 0x1.620df4p-12f, 0x1.4a3f5ep-14f,
+     0x1.099b8p-16f, 0x1.70d0f4p-19f, 0x1.ba8146p-22f, 0x1.cb1338p-25f},
+    {0x1.022fcep-4f, 0x1.3ddc9cp-5f, 0x1.541272p-8f, -0x1.4cad4ap-6f, -0x1.e4a848p-6f, -0x1.a689p-6f,
+     -0x1.13fac4p-6f, -0x1.206d62p-7f, -0x1.f081c4p-9f, -0x1.657b22p-10f, -0x1.b2b154p-12f, -0x1.c122dcp-14f,
+     -0x1.8c046cp-16f, -0x1.2aeae8p-18f, -0x1.8334c4p-21f, -0x1.af2a7ep-24f},
+    {-0x1.298306p-7f, -0x1.5ef232p-6f, -0x1.5cf93cp-6f, -0x1.81ea38p-7f, -0x1.0dd106p-10f, 0x1.4fd0eap-8f,
+     0x1.906c8ap-8f, 0x1.20352ap-8f, 0x1.354594p-9f, 0x1.07ece6p-10f, 0x1.70eaa6p-12f, 0x1.ad3b3cp-14f,
+     0x1.a3e28p-16f, 0x1.5baa48p-18f, 0x1.e9a432p-21f, 0x1.264488p-23f},
+    {-0x1.28931cp-7f, -0x1.bdcb14p-9f, 0x1.9fe11cp-9f, 0x1.8f1c1ep-8f, 0x1.386eeep-8f, 0x1.ceae7p-10f,
+     -0x1.c85b0ap-12f, -0x1.2bd6c6p-10f, -0x1.e9cd52p-11f, -0x1.0da938p-11f, -0x1.c62842p-13f, -0x1.32b8c6p-14f,
+     -0x1.544d9ap-16f, -0x1.3a8144p-18f, -0x1.e8a69cp-21f, -0x1.411aacp-23f},
+    {0x1.84a2c2p-10f, 0x1.9d0a26p-9f, 0x1.30d622p-9f, 0x1.ec90b6p-13f, -0x1.3954dcp-10f, -0x1.4f7d0ep-10f,
+     -0x1.4b6a94p-11f, -0x1.9cad24p-15f, 0x1.7a7af4p-13f, 0x1.63f79p-13f, 0x1.8baf8ep-14f, 0x1.4338a2p-15f,
+     0x1.9f46f4p-17f, 0x1.b0fe9ap-19f, 0x1.74e8e8p-21f, 0x1.0c402cp-23f},
+};
+alignas(64) static const float ABOVE_HALF[5][16] = {
+    {0x1.b3d97cp-2f, 0x1.25c5e4p-2f, 0x1.64dd9p-3f, 0x1.83cab6p-4f, 0x1.76d04ep-5f, 0x1.40ccccp-6f,
+     0x1.e49ce8p-8f, 0x1.42297ap-9f, 0x1.7832eep-11f, 0x1.812f2ep-13f, 0x1.5956bcp-15f, 0x1.0ed154p-17f,
+     0x1.73336p-20f, 0x1.bc514p-23f, 0x1.d028bcp-26f, 0x1.a6f804p-29f},
+    {-0x1.916524p-2f, -0x1.5cbd68p-2f, -0x1.073eb4p-2f, -0x1.59489ep-3f, -0x1.8979b8p-4f, -0x1.85912ap-5f,
+     -0x1.4f1806p-6f, -0x1.f4d63ap-8f, -0x1.452ad6p-9f, -0x1.6ed1e6p-11f, -0x1.677fcep-13f, -0x1.32147ep-15f,
+     -0x1.c4c75ep-18f, -0x1.22ed04p-20f, -0x1.44c4bap-23f, -0x1.3aef2ep-26f},
+    {0x1.2d0a62p-5f, 0x1.88532cp-4f, 0x1.ed9346p-4f, 0x1.c52d86p-4f, 0x1.4bfdf2p-4f, 0x1.91be1ap-5f,
+     0x1.9867fcp-6f, 0x1.602c22p-7f, 0x1.0325aep-8f, 0x1.46c2cp-10f, 0x1.61fc5ap-12f, 0x1.4a229ap-14f,
+     0x1.09768ap-16f, 0x1.7083e4p-19f, 0x1.b9fc88p-22f, 0x1.ca544p-25f},
+    {0x1.008ebep-4f, 0x1.3ca328p-5f, 0x1.5d35c4p-8f, -0x1.484accp-6f, -0x1.e1399p-6f, -0x1.a543acp-6f,
+     -0x1.144afcp-6f, -0x1.221308p-7f, -0x1.f5e356p-9f, -0x1.6b67f8p-10f, -0x1.bcabf6p-12f, -0x1.ce9d7ap-14f,
+     -0x1.9af8d4p-16f, -0x1.38bd16p-18f, -0x1.98ae16p-21f, -0x1.cb6356p-24f},
+    {-0x1.26f332p-7f, -0x1.5c393p-6f, -0x1.5af6d2p-6f, -0x1.818252p-7f, -0x1.1e57p-10f, 0x1.4b64a4p-8f,
+     0x1.8e3d48p-8f, 0x1.2009a4p-8f, 0x1.3684ecp-9f, 0x1.0a4598p-10f, 0x1.762216p-12f, 0x1.b5c0fap-14f,
+     0x1.aed59ep-16f, 0x1.6714fep-18f, 0x1.fd4e7ap-21f, 0x1.3469eap-23f},
+};
+#endif
 KF_INLINE kf_f32 above(kf_f32 y) {
 #if KF_LANES == 16
-  static const float c[6][32] = {
-    {0x1.d9c1fp-2f, 0x1.8e9ap-2f, 0x1.474b9p-2f, 0x1.05f8bap-2f, 0x1.98616cp-3f, 0x1.35ae88p-3f,
-     0x1.c8944ap-4f, 0x1.46f688p-4f, 0x1.c69f96p-5f, 0x1.32ac96p-5f, 0x1.91424cp-6f, 0x1.fcf47cp-7f,
-     0x1.38c94ep-7f, 0x1.746e3ep-8f, 0x1.ad739cp-9f, 0x1.df7272p-10f, 0x1.030e4ep-10f, 0x1.0eebbcp-11f,
-     0x1.12248ap-12f, 0x1.0c5d2ap-13f, 0x1.fc37a2p-15f, 0x1.d16886p-16f, 0x1.9c2662p-17f, 0x1.60e922p-18f,
-     0x1.2428bap-19f, 0x1.d3a33cp-21f, 0x1.69c67ap-22f, 0x1.0e85fep-23f, 0x1.870702p-25f, 0x1.111f7ap-26f,
-     0x1.70b76cp-28f, 0x1.e10358p-30f},
-    {-0x1.96b9cp-2f, -0x1.88acd2p-2f, -0x1.6e037p-2f, -0x1.49605ep-2f, -0x1.1e2acep-2f, -0x1.e0132ep-3f,
-     -0x1.84c6cap-3f, -0x1.2ff6eap-3f, -0x1.cae38ep-4f, -0x1.4e6bep-4f, -0x1.d696f4p-5f, -0x1.3fa9c4p-5f,
-     -0x1.a347cap-6f, -0x1.0978cap-6f, -0x1.448f32p-7f, -0x1.7f173ap-8f, -0x1.b48e9ap-9f, -0x1.e04caep-10f,
-     -0x1.fe2b9ap-11f, -0x1.0596ep-11f, -0x1.02fe02p-12f, -0x1.ef201ep-14f, -0x1.c8ecfcp-15f, -0x1.971b36p-16f,
-     -0x1.5e304p-17f, -0x1.22d282p-18f, -0x1.d25a8cp-20f, -0x1.68ff86p-21f, -0x1.0dca52p-22f, -0x1.855294p-24f,
-     -0x1.0f33fep-25f, -0x1.6cc9fp-27f},
-    {0x1.310b2cp-6f, 0x1.b9c23ap-5f, 0x1.572316p-4f, 0x1.b04e56p-4f, 0x1.e2e81ap-4f, 0x1.ef13b2p-4f,
-     0x1.d9d23ep-4f, 0x1.ab733cp-4f, 0x1.6dad6p-4f, 0x1.29d824p-4f, 0x1.cf3cb8p-5f, 0x1.58a322p-5f,
-     0x1.eb5846p-6f, 0x1.4ffcf4p-6f, 0x1.b932b6p-7f, 0x1.1656dcp-7f, 0x1.51a62ep-8f, 0x1.89fe9ep-9f,
-     0x1.ba6946p-10f, 0x1.de36ecp-11f, 0x1.f1bedcp-12f, 0x1.f2fc9p-13f, 0x1.e1e7a6p-14f, 0x1.c0713ap-15f,
-     0x1.92284ep-16f, 0x1.5b9c4ap-17f, 0x1.21a2d6p-18f, 0x1.d152cap-20f, 0x1.68662ep-21f, 0x1.0d28bp-22f,
-     0x1.83b32ep-24f, 0x1.0d49acp-25f},
-    {0x1.0cc454p-4f, 0x1.e226bep-5f, 0x1.7cc984p-5f, 0x1.f411aap-6f, 0x1.b7af68p-7f, -0x1.450b3p-9f,
-     -0x1.f72e26p-7f, -0x1.8c2ea2p-6f, -0x1.d7232ep-6f, -0x1.e46e9p-6f, -0x1.c32292p-6f, -0x1.84dc8p-6f,
-     -0x1.39fba2p-6f, -0x1.de7d44p-7f, -0x1.59be26p-7f, -0x1.db6f4p-8f, -0x1.37d256p-8f, -0x1.86e86ep-9f,
-     -0x1.d506ap-10f, -0x1.0d9d4ep-10f, -0x1.2949aep-11f, -0x1.3aa11ep-12f, -0x1.3fcdf6p-13f, -0x1.385ddp-14f,
-     -0x1.2550cap-15f, -0x1.08e3dp-16f, -0x1.cc4a12p-18f, -0x1.80db3ep-19f, -0x1.35bfcep-20f, -0x1.e00ed4p-22f,
-     -0x1.663dep-23f, -0x1.017e36p-24f},
-    {-0x1.2f7c2ap-8f, -0x1.ad315ap-7f, -0x1.3d5c3ap-6f, -0x1.718f0ap-6f, -0x1.6fb7dcp-6f, -0x1.3f2d88p-6f,
-     -0x1.de1f2ap-7f, -0x1.237998p-7f, -0x1.c236ecp-9f, 0x1.0dee54p-10f, 0x1.0d56a4p-8f, 0x1.79f81cp-8f,
-     0x1.97a1bap-8f, 0x1.7d3354p-8f, 0x1.42c9eep-8f, 0x1.f96196p-9f, 0x1.72115p-9f, 0x1.feabe6p-10f,
-     0x1.4da30ap-10f, 0x1.9e3ce8p-11f, 0x1.e9f3fcp-12f, 0x1.149278p-12f, 0x1.2a7eccp-13f, 0x1.34599ep-14f,
-     0x1.312f2p-15f, 0x1.21a258p-16f, 0x1.07c278p-17f, 0x1.cd3c4p-19f, 0x1.836464p-20f, 0x1.38b034p-21f,
-     0x1.e549aap-23f, 0x1.6a286ap-24f},
-    {-0x1.3f16fcp-7f, -0x1.08a7ccp-7f, -0x1.5146dp-8f, -0x1.a713b2p-10f, 0x1.d0a1f4p-10f, 0x1.1f3a92p-8f,
-     0x1.7f5cecp-8f, 0x1.90eb76p-8f, 0x1.61be2ap-8f, 0x1.0a0ff6p-8f, 0x1.48804ep-9f, 0x1.18786cp-10f,
-     -0x1.5e64bcp-15f, -0x1.8b07ecp-11f, -0x1.1eb32p-10f, -0x1.2dad8ep-10f, -0x1.0e50bep-10f, -0x1.b2c4dcp-11f,
-     -0x1.417a26p-11f, -0x1.bafcaep-12f, -0x1.1ebd8p-12f, -0x1.5ea7bep-13f, -0x1.96a488p-14f, -0x1.c0753ap-15f,
-     -0x1.d75abcp-16f, -0x1.d8f6a8p-17f, -0x1.c5aeacp-18f, -0x1.a07cbap-19f, -0x1.6e3fa8p-20f, -0x1.34c092p-21f,
-     -0x1.f35d98p-23f, -0x1.839a1ep-24f},
-  };
   kf_f32 at = y < 6.0f ? y : kf_f32{} + 5.9f;
-  kf_i32 i = kf_int(at * (16.0f / 3.0f));
-  kf_f32 t = kf_fma(__builtin_convertvector(i, kf_f32), kf_f32{} - 0.1875f, at) - 0.09375f, p = {};
-  for (int k = 5; k >= 0; --k) {
-    __m512 low = _mm512_loadu_ps(c[k]), high = _mm512_loadu_ps(c[k] + 16);
-    p = kf_fma(p, t, (kf_f32)_mm512_permutex2var_ps(low, (__m512i)i, high));
-  }
+  kf_i32 i = kf_int(at * (8.0f / 3.0f));
+  kf_f32 t = kf_fma(__builtin_convertvector(i, kf_f32), kf_f32{} - 0.375f, at) - 0.1875f, p = {};
+  for (int k = HALF ? 4 : 6; k >= 0; --k)
+    p = kf_fma(p, t, (kf_f32)_mm512_permutexvar_ps((__m512i)i, _mm512_load_ps(HALF ? ABOVE_HALF[k] : ABOVE[k])));
   return y < 6.0f ? p : kf_f32{};
 #else
   return 0.5f - 0.5f * kf_erf(y * 0x1.6a09e6p-1f);
