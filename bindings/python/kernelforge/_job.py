@@ -184,7 +184,9 @@ class Job:
             pins=self.pins,
             settings=self._settings(),
         )
-        with Referee(self.profile, self.forward, seed=self.asked.seed) as referee:
+        with Referee(
+            self.profile, self.forward, seed=self.asked.seed, model=self.model, inputs=self.inputs
+        ) as referee:
             outcome = _search.drive(self.study, referee.execute, bar)
         confirm = sum(outcome.seconds.get(kind, 0.0) for kind in ("confirm", "confirm_model"))
         self.seconds["search"], self.seconds["confirm"] = time.monotonic() - begin - confirm, confirm

@@ -17,6 +17,7 @@ from .operators import Kind, Operator
 from .rule import ACCUMULATE, ENVELOPE, PROBE_GRID, ROUNDING, TERMS, UNIT
 from .together import Together
 
+_LARGEST = float(torch.finfo(torch.float32).max)
 _INTEGER = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -89,8 +90,8 @@ class Bound:
         wide = torch.where(torch.isfinite(wide) | ~finite, wide, eager)
         magnitude = wide.abs()
         terms = magnitude if scale is None else torch.where(torch.isfinite(scale), scale, magnitude)
-        self._wide, self._narrow = wide, wide.to(dtype)
-        usual = finite & torch.isfinite(self._narrow)
+        self._wide = wide
+        usual = finite & torch.isfinite(wide.to(dtype))
 
         error = torch.where(usual, (eager - wide).abs(), 0.0)
         allowed = groups.expand(groups.amax(error))
@@ -103,9 +104,10 @@ class Bound:
         # Two steps of the subnormal range, whose roundings are absolute; all of it where eager flushes or blurs it, which cannot be seen in float64.
         steps = info.tiny * (4 * u)
         blurred = dtype is torch.float64 or bool((usual & (magnitude < info.tiny) & (error > steps)).any())
-        self._allowed = allowed + (info.tiny if blurred else steps)
+        allowed += info.tiny if blurred else steps
+        self._allowed = allowed if dtype is torch.float64 else allowed.clamp(max=_LARGEST).float()
         # Where eager overflowed on the way to a result that its type can hold, it says nothing.
-        self._silent = ~finite & torch.isfinite(self._narrow)
+        self._silent = ~finite & torch.isfinite(wide.to(dtype)) if self._finite is not None else None
         self._together = Together(eager, wide, terms, usual, groups, dtype) if aggregate else None
 
     @property
@@ -113,7 +115,15 @@ class Bound:
         """The most exact output there is: the correctly rounded reference where eager is finite, else eager's."""
         if self.kind != "bounded" or self.eager.numel() == 0:
             return self.eager
-        return torch.where(torch.isfinite(self.eager), self._narrow, self.eager)
+        return torch.where(torch.isfinite(self.eager), self._wide.to(self.eager.dtype), self.eager)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it holds, about."""
+        bounded = self.kind == "bounded"
+        return self.eager.nbytes + self.eager.numel() * (
+            8 + self._allowed.element_size() if bounded and self.eager.numel() else 0
+        )
 
     def compare(self, out: torch.Tensor) -> Finding:
         """Compare a candidate's output, in private memory, with what it may be."""
@@ -141,8 +151,8 @@ class Bound:
         beyond = torch.finfo(out.dtype).max * (1 + UNIT[out.dtype])
         value = torch.where(torch.isinf(value), value.sign() * beyond, value)
         ratio = (value - self._wide).abs() / self._allowed
-        if self._finite is not None:
-            same = _same(out, self.eager) | _same(out, self._narrow)
+        if self._finite is not None and self._silent is not None:
+            same = _same(out, self.eager) | _same(out, self._wide.to(out.dtype))
             if self._statistic:
                 same |= ~torch.isfinite(out)
             ratio = torch.where(self._silent | (~self._finite & same), 0.0, ratio)

@@ -47,7 +47,8 @@ class Variant:
             Slot(name, d, read=name not in self.overload.overwritten) for name, d in slot_descriptors(call)
         ]
         self._captured = None if payload is None else slot_tensors(call, payload)
-        self._moments = [Moments.of(t) for t in self._captured or [None] * len(self.slots)]
+        seen: list[torch.Tensor | None] = [*self._captured] if self._captured is not None else []
+        self._moments = [Moments.of(t) for t in seen or [None] * len(self.slots)]
         shapes = [torch.empty(s.sizes, dtype=s.dtype, device="meta") for s in self.slots]
         named = dict(zip(self.overload.names, self.arguments(shapes), strict=True))
         line = operator(self.overload, named)
@@ -61,6 +62,11 @@ class Variant:
         data = [s for s in floating if s.numel == largest or names.count(s.name) > 1]
         self._rows = {id(s): lines if s is self.slots[0] else None for s in data}
 
+    @property
+    def captured(self) -> bool:
+        """Whether there is a captured payload."""
+        return self._captured is not None
+
     def arguments(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
         """Return arguments in schema order with these tensors in the input slots."""
         return with_tensors(self.call, tensors, self._payload)
@@ -68,7 +74,7 @@ class Variant:
     def inputs(self) -> list[Input]:
         """Return the inputs to judge on, each placed at the end or the start of its mappings, the captured one at both."""
         found: list[Input] = []
-        if self._payload is not None:
+        if self.captured:
             found += [Input("captured", 0, "end"), Input("captured", 0, "start")]
         drawn = [("fresh", i) for i in range(FRESH)]
         rows = max((s.rows(self._rows[id(s)]) for s in self.slots if id(s) in self._rows), default=0)

@@ -289,6 +289,7 @@ OPERATORS: dict[str, Operator] = {
     "cumsum": Operator("bounded", _of_magnitudes, _along, _dim, _always),
     "avg_pool2d": Operator("bounded", _of_magnitudes, _plane, _spatial, _window_is_exact),
     "_adaptive_avg_pool2d": Operator("bounded", _of_magnitudes, _plane, _spatial, _adaptive_is_exact),
+    "adaptive_avg_pool2d": Operator("bounded", _of_magnitudes, _plane, _spatial, _adaptive_is_exact),
     "upsample_bilinear2d": Operator("bounded", _of_magnitudes, _plane, _spatial, _always),
     # Vendor operators: no template serves them, authored candidates may.
     "mm": _MATRIX,

@@ -35,7 +35,7 @@ class Reference:
 def eager_only() -> AbstractContextManager[Any]:
     """Return the context in which calls of this thread reach eager, whatever is published; harmless without the extension."""
     module = _ext.loaded()
-    return nullcontext() if module is None else module.thread_off()  # type: ignore[no-any-return]
+    return nullcontext() if module is None else module.thread_off()
 
 
 def run_eager(overload: Overload, arguments: Sequence[Any]) -> list[torch.Tensor]:
@@ -75,7 +75,13 @@ def _kind(kind: Kind, out: torch.Tensor, arguments: Sequence[Any]) -> Kind:
 
 def _dtypes(arguments: Sequence[Any]) -> set[torch.dtype]:
     found: set[torch.dtype] = set()
-    map_tensors(arguments, lambda t: found.add(t.dtype) or t if t.dtype is not torch.bool else t)
+
+    def note(t: torch.Tensor) -> torch.Tensor:
+        if t.dtype is not torch.bool:
+            found.add(t.dtype)
+        return t
+
+    map_tensors(arguments, note)
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from .groups import Groups
@@ -37,7 +39,7 @@ class Together:
         groups: Groups,
         dtype: torch.dtype,
     ) -> None:
-        self._wide, self._groups, self._sign = wide, groups, wide.sign()
+        self._wide, self._groups = wide, groups
         self._usual = None if bool(usual.all()) else usual
         self._n = max(int(usual.sum()), 1)
         slack = UNIT[dtype] * self._kept(terms if dtype is torch.float64 else wide.abs())
@@ -86,11 +88,11 @@ class Together:
         return (self._groups.sum(t.square()) / self._count).sqrt()
 
     def _rms(self, t: torch.Tensor) -> float:
-        return (float(t.square().sum()) / self._n) ** 0.5
+        return math.sqrt(float(t.square().sum()) / self._n)
 
     def _mean(self, t: torch.Tensor) -> float:
         return float(t.sum()) / self._n
 
     def _means(self, error: torch.Tensor) -> tuple[float, float]:
         """The mean error, and the mean error away from zero: truncation is a bias of the second kind only."""
-        return self._mean(error), self._mean(error * self._sign)
+        return self._mean(error), self._mean(error * self._wide.sign())

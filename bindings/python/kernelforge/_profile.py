@@ -1,0 +1,278 @@
+"""Where a model's time goes: every operator that ran, its share, and what a faster one could gain at most.
+
+It owns the forwards that are watched, in the grad mode that the caller is in, with eager serving. It refuses to choose and to search.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import _ext, _roof, _table
+from ._amdahl import amdahl_speedup
+from ._cards import Site, cards_of, sites_of
+from ._inputs import forward_of, name_of
+from .errors import ModelFault, UsageFault
+
+_WARM = 2
+_SECONDS = 2.0  # for each of the three watched passes, as long as three forwards fit
+_MOST, _LEAST = 20, 3
+_PAYLOAD_PART = 4  # at most this part of the free memory holds captured arguments
+
+
+class Profile:
+    """What `profile` found. `print(p.table())`, `p.to_dict()`, `p.cards`, and an HTML table in notebooks.
+
+    Attributes:
+        cards: cards as in docs/formats.md, the largest share first.
+        rows: one row an operator, those that are not hooked included; see `table`.
+        forward_ms: median time of a forward, nothing watched.
+        operator_ms: time of all operators in a forward.
+        attributed: part of a watched forward that was spent in named operators; the rest is Python and torch's own bookkeeping.
+        ceiling: speed-up of the model if every hooked operator ran at its roof, vendor operators left as they are.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        forward_ms: float,
+        attributed: float,
+        cards: list[dict[str, Any]],
+        rows: list[dict[str, Any]],
+        sites: dict[tuple[str, str], Site],
+    ) -> None:
+        self.name, self.forward_ms, self.attributed = name, forward_ms, attributed
+        self.cards, self.rows = cards, rows
+        self.operator_ms = sum(r["eager_us"] for r in rows) / 1e3
+        saved = sum(
+            r["eager_us"] - r["roof_us"]
+            for r in rows
+            if r["ceiling"] is not None and r["roof_us"] < r["eager_us"]
+        )
+        share = min(1.0, saved / (1e3 * forward_ms)) if forward_ms > 0 else 0.0
+        self.ceiling = amdahl_speedup(share)
+        self._sites = sites
+
+    def payload(self, card: str, variant: str) -> list[Any] | None:
+        """Return the arguments captured for a variant, in schema order, or None where memory allowed none.
+
+        Raises:
+            KeyError: no such card or variant.
+        """
+        return self._sites[card, variant].payload
+
+    def align(self, card: str, variant: str) -> list[int]:
+        """Return per input slot the largest power of two that divided every address seen, in bytes."""
+        return self._sites[card, variant].align
+
+    def table(self, sort_by: str = "share", row_limit: int | None = None) -> str:
+        """Return the rows as text.
+
+        Args:
+            sort_by: a column: `share`, `calls`, `eager_us`, `roof_us`, `ceiling`, `variants` or `op`.
+            row_limit: at most so many rows; None gives all.
+
+        Raises:
+            UsageFault: no such column.
+        """
+        return _table.text(self.to_dict(), sort_by, row_limit)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain JSON values."""
+        return {
+            "schema": 1,
+            "name": self.name,
+            "forward_ms": self.forward_ms,
+            "operator_ms": self.operator_ms,
+            "attributed": self.attributed,
+            "ceiling": self.ceiling,
+            "rows": self.rows,
+            "cards": self.cards,
+        }
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def __repr__(self) -> str:
+        return f"<kernelforge profile of {self.name}: {len(self.cards)} cards, {self.forward_ms:.1f} ms a forward>"
+
+    def _repr_html_(self) -> str:
+        return _table.html(self.to_dict())
+
+
+def profile(model: Any, inputs: Any, *, forwards: int | None = None) -> Profile:
+    """Run the model and return where its time goes.
+
+    Args:
+        model: a module or any function.
+        inputs: a tensor, a tuple of arguments, a dict of keyword arguments, ((arguments), {keywords}), or a function that returns one of these
+            for each forward.
+        forwards: forwards of each timed pass; None takes as many as fit two seconds, 3 to 20.
+
+    Raises:
+        UsageFault: no inputs, or a model that cannot be called.
+        ModelFault: the model raised (the cause is its own exception), or model and inputs are on several devices.
+        EnvironmentFault: no torch, no extension, or a device that this version does not serve.
+
+    Example:
+        >>> with torch.no_grad():
+        ...     p = kernelforge.profile(model, x)
+        >>> print(p.table(row_limit=10))
+
+    The calls run in the grad mode of the caller: autograd, no_grad and inference_mode reach different operators.
+    """
+    if forwards is not None and forwards < 1:
+        raise UsageFault(f"profile with forwards={forwards}: nothing would run (expected 1 or more)")
+    forward = _named(forward_of(model, inputs))
+    extension = _ext.load()
+    with _eager(extension):
+        for _ in range(_WARM):
+            forward()
+        forward_ms, count = _time(forward, forwards)
+        with_payload = _captured(extension, forward, 1, payloads=1)
+        timed = _captured(extension, forward, count, payloads=0)
+        found, watched_ns = _discovered(extension, forward, count)
+        roof = _roof.measure()
+    sites = sites_of(with_payload, timed, count)
+    templates = {o["overload"] for o in extension.op_table() if o["template"]}
+    outside = _outside(found, sites, count)
+    hooked_us = sum(s.calls * s.eager_us for s in sites)
+    operator_us = hooked_us + sum(r["eager_us"] for r in outside)
+    import torch
+
+    cards, where = cards_of(sites, operator_us, torch.get_num_threads(), roof)
+    rows = [_row(c, where, c["overload"] not in templates) for c in cards]
+    for row in outside:
+        row["share"] = row["eager_us"] / operator_us if operator_us > 0 else 0.0
+    rows = sorted([*rows, *outside], key=lambda r: -r["share"])
+    attributed = sum(f["self_ns"] for f in found) / watched_ns
+    return Profile(name_of(model), forward_ms, attributed, cards, rows, where)
+
+
+def _named(forward: Callable[[], Any]) -> Callable[[], Any]:
+    """Say at which forward a model raised: one that runs twice and fails then keeps state of its own."""
+    number = itertools.count(1)
+
+    def counted() -> Any:
+        n = next(number)
+        try:
+            return forward()
+        except ModelFault as e:
+            raise ModelFault(f"profile, forward {n}: {e.text}", hint=e.hint) from e.__cause__
+
+    return counted
+
+
+@contextlib.contextmanager
+def _eager(extension: Any) -> Iterator[None]:
+    """Let eager serve while the model is watched; capture works all the same."""
+    was = extension.enabled()
+    extension.set_enabled(False)
+    try:
+        yield
+    finally:
+        extension.set_enabled(was)
+
+
+def _time(forward: Callable[[], Any], forwards: int | None) -> tuple[float, int]:
+    """Return the median time of a forward in milliseconds, and how many forwards a watched pass takes."""
+    times: list[float] = []
+    begin = time.perf_counter()
+    while len(times) < (forwards or _LEAST) or (
+        forwards is None and len(times) < _MOST and time.perf_counter() - begin < _SECONDS
+    ):
+        start = time.perf_counter_ns()
+        forward()
+        times.append((time.perf_counter_ns() - start) / 1e6)
+    return statistics.median(times), len(times)
+
+
+def _captured(extension: Any, forward: Callable[[], Any], count: int, payloads: int) -> list[dict[str, Any]]:
+    extension.capture_begin(payloads, _payload_bytes() if payloads else 0)
+    try:
+        for _ in range(count):
+            forward()
+    finally:
+        records: list[dict[str, Any]] = extension.capture_end()
+    return records
+
+
+def _payload_bytes() -> int:
+    try:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        free = 4 << 30
+    return int(free) // _PAYLOAD_PART
+
+
+def _discovered(extension: Any, forward: Callable[[], Any], count: int) -> tuple[list[dict[str, Any]], int]:
+    """Return every operator that ran, and how long the forwards took while they were watched."""
+    extension.discovery_begin()
+    begin = time.perf_counter_ns()
+    try:
+        for _ in range(count):
+            forward()
+    finally:
+        watched_ns = time.perf_counter_ns() - begin
+        found: list[dict[str, Any]] = extension.discovery_end()
+    return found, watched_ns
+
+
+def _outside(found: list[dict[str, Any]], sites: list[Site], forwards: int) -> list[dict[str, Any]]:
+    """Return rows for the operators that no card stands for: not hooked, or hooked and left to eager by their rules."""
+    captured = {s.call["overload"] for s in sites}
+    inside = set().union(*(s.children for s in sites)) if sites else set()
+    rows = []
+    for entry in found:
+        if entry["name"] in captured or entry["name"] in inside:
+            continue
+        us = entry["self_ns"] / 1e3 / forwards
+        rows.append(
+            {
+                "card": None,
+                "op": entry["name"],
+                "layout": "",
+                "dtype": "",
+                "variants": 0,
+                "calls": entry["calls"] / forwards,
+                "share": 0.0,
+                "eager_us": us,
+                "roof_us": us,
+                "ceiling": None,
+                "vendor": False,
+                "hooked": entry["hooked"],
+                "children": [],
+            }
+        )
+    return rows
+
+
+def _row(card: dict[str, Any], where: dict[tuple[str, str], Site], vendor: bool) -> dict[str, Any]:
+    sites = [(v, where[card["id"], v["id"]]) for v in card["variants"]]
+    eager = sum(s.calls * s.eager_us for _, s in sites)
+    roof = sum(s.calls * v["roof_us"] for v, s in sites)
+    dtypes = [a["dtype"] for a in sites[0][0]["call"]["args"] if a["kind"] == "tensor"]
+    dtypes += [i["dtype"] for a in sites[0][0]["call"]["args"] if a["kind"] == "tensors" for i in a["items"]]
+    return {
+        "card": card["id"],
+        "op": card["overload"],
+        "layout": card["layout"],
+        "dtype": dtypes[0] if dtypes else "",
+        "variants": len(sites),
+        "calls": sum(s.calls for _, s in sites),
+        "share": card["share"],
+        "eager_us": eager,
+        "roof_us": roof,
+        # A vendor operator computes: the time to move its bytes says nothing about it.
+        "ceiling": None
+        if vendor
+        else amdahl_speedup(card["share"], max(1.0, eager / roof) if roof > 0 else 1.0),
+        "vendor": vendor,
+        "hooked": True,
+        "children": card["children"],
+    }

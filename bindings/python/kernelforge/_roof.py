@@ -1,0 +1,107 @@
+"""How fast this machine copies: the roof of operators that only move data.
+
+It owns the measurement of the copy rate at several sizes, and what a call must move. Data that stays in a cache has that cache's rate, so the
+roof of a small operator is not the memory's.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from . import _ext
+
+# Bytes moved, read and written together; the largest is beyond every last-level cache that one process sees on today's servers' core complexes.
+_SIZES = tuple(1 << n for n in range(15, 29, 2))
+_SAMPLES = 9
+_SAMPLE_NS = 200_000.0
+
+
+class Roof:
+    """The measured copy rate by size.
+
+    Args:
+        sizes: bytes moved, ascending.
+        rates: bytes a nanosecond at these sizes.
+    """
+
+    def __init__(self, sizes: Sequence[int], rates: Sequence[float]) -> None:
+        self.sizes, self.rates = list(sizes), list(rates)
+
+    def rate(self, size: int) -> float:
+        """Return the rate for this many bytes, between measured sizes by the logarithm of the size, outside them the nearest one's.
+
+        Example:
+            >>> Roof([1024, 4096], [10.0, 30.0]).rate(2048)
+            20.0
+        """
+        at = bisect.bisect_left(self.sizes, size)
+        if at == 0:
+            return self.rates[0]
+        if at == len(self.sizes):
+            return self.rates[-1]
+        low, high = self.sizes[at - 1], self.sizes[at]
+        part = math.log(size / low) / math.log(high / low)
+        return self.rates[at - 1] + part * (self.rates[at] - self.rates[at - 1])
+
+    def us(self, size: int) -> float:
+        """Return how long a copy that moves this many bytes takes, in microseconds."""
+        return size / self.rate(size) / 1e3 if size > 0 else 0.0
+
+
+def measure() -> Roof:
+    """Return this process's roof, measured once for each thread count (about a quarter of a second)."""
+    import torch
+
+    return _measure(torch.get_num_threads())
+
+
+@functools.cache
+def _measure(threads: int) -> Roof:
+    import torch
+
+    extension = _ext.load()
+    rates = []
+    for size in _SIZES:
+        source = torch.ones(size // 2, dtype=torch.uint8)
+        sets = [[torch.zeros_like(source), source, False]]
+        once = min(extension.time_calls("aten::copy_", sets, 3, 1, False))
+        inner = max(1, int(_SAMPLE_NS / max(once, 1.0)))
+        # The best sample: a roof is what the machine can do when nobody disturbs it.
+        rates.append(size / min(extension.time_calls("aten::copy_", sets, _SAMPLES, inner, False)))
+    # A cache is not slower than what lies behind it; where it seems so, the sample was disturbed.
+    falling = list(itertools.accumulate(reversed(rates), max))
+    return Roof(_SIZES, falling[::-1])
+
+
+_ITEM = {
+    "bool": 1,
+    "uint8": 1,
+    "int8": 1,
+    "int16": 2,
+    "int32": 4,
+    "int64": 8,
+    "float16": 2,
+    "bfloat16": 2,
+    "float32": 4,
+    "float64": 8,
+}
+
+
+def bytes_of(call: dict[str, Any]) -> int:
+    """Return the bytes that a call must move: each distinct element that it reads once, each output once."""
+    from .referee.calls import overload, slot_descriptors
+
+    overwritten = overload(call["overload"]).overwritten
+    read = sum(_size(d) for name, d in slot_descriptors(call) if name not in overwritten)
+    return read + sum(_size(o) for o in call["outputs"])
+
+
+def _size(descriptor: dict[str, Any]) -> int:
+    """Bytes of the distinct elements; a dimension of stride 0 shows one element many times."""
+    dims = zip(descriptor["sizes"], descriptor["strides"], strict=True)
+    return _ITEM[descriptor["dtype"]] * math.prod(1 if stride == 0 and n > 0 else n for n, stride in dims)

@@ -1,0 +1,165 @@
+"""Shared memory in which a candidate runs: one mapping a tensor, guard pages around it, every byte outside the tensor poisoned and checked.
+
+It owns placement, poison and the checks of what was written where. The buffers belong to this process; the worker maps them by descriptor, inputs
+read-only. It refuses references: those stay in private memory (`cases.py`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import torch
+
+from .. import _ext
+from .bounds import bits
+from .calls import copy_into
+from .draws import Slot
+
+# Per element size, for two patterns: bits that are a NaN with a payload in every floating type of that size, and bits of a finite number. Neither
+# comes out of a computation by chance, and no operator makes both.
+_POISON = {
+    torch.bool: (0x5A, 0x3C),
+    torch.uint8: (0x5A, 0x3C),
+    torch.int8: (0x5A, 0x3C),
+    torch.int16: (0x5A5A, 0x3C3C),
+    torch.int32: (0x5A5A5A5A, 0x3C3C3C3C),
+    torch.int64: (0x5A5A5A5A5A5A5A5A, 0x3C3C3C3C3C3C3C3C),
+    torch.float16: (0x7E5A, 0x6B3A),
+    torch.bfloat16: (0x7FDA, 0x4B3A),
+    torch.float32: (0x7FDA5A5A, 0x4B3A5A5A),
+    torch.float64: (0x7FFA5A5A5A5A5A5A, 0x433A5A5A5A5A5A5A),
+}
+_WORD = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_number = itertools.count(1)
+
+
+def next_id() -> int:
+    """Return a number for a buffer, none of which is used twice in a process."""
+    return next(_number)
+
+
+class Room:
+    """One tensor's mapping, used for every input of a variant.
+
+    Args:
+        slot: the tensor.
+        align: bytes that its address must be a multiple of.
+        writable: whether the worker may write to it.
+    """
+
+    def __init__(self, slot: Slot, align: int, *, writable: bool) -> None:
+        self.id = next_id()
+        self.slot, self.align, self.writable = slot, max(align, slot.dtype.itemsize), writable
+        self._buffer: Any = _ext.load().Buffer(max(slot.bytes, 1))
+        self.bytes = int(self._buffer.bytes)
+        word = _WORD[slot.dtype.itemsize]
+        self._words: torch.Tensor = self._buffer.tensor(0, word, [self.bytes // slot.dtype.itemsize], [1])
+        holes = torch.ones(slot.extent, dtype=torch.bool)
+        if slot.extent:
+            holes.as_strided(slot.narrow, slot.strides).fill_(False)
+        self._holes = holes.nonzero().reshape(-1) if bool(holes.any()) else None
+        self._placement, self._pattern = "end", 0
+
+    @property
+    def fd(self) -> int:
+        return int(self._buffer.fd)
+
+    def offset(self, placement: str) -> int:
+        """Return where the tensor begins: at the first byte, or so that it ends at the last one that keeps its alignment."""
+        return 0 if placement == "start" else (self.bytes - self.slot.bytes) // self.align * self.align
+
+    def load(self, placement: str, pattern: int, values: torch.Tensor | None) -> None:
+        """Place values, everything around and between them poisoned; without values, poison is all there is."""
+        self._placement, self._pattern = placement, _POISON[self.slot.dtype][pattern]
+        self._words.fill_(self._pattern)
+        if values is not None and self.slot.numel:
+            copy_into(self.view, values)
+
+    @property
+    def view(self) -> torch.Tensor:
+        """The tensor in shared memory."""
+        s = self.slot
+        return self._buffer.tensor(self.offset(self._placement), s.dtype, s.sizes, s.strides)  # type: ignore[no-any-return]
+
+    def private(self) -> torch.Tensor:
+        """Return a copy that nobody else can change."""
+        return self.view.clone(memory_format=torch.preserve_format)
+
+    def holds(self, values: torch.Tensor) -> bool:
+        """Return whether the tensor has these bits; each shared element is read once."""
+        return torch.equal(bits(self.view), bits(values))
+
+    def left(self, values: torch.Tensor, expected: torch.Tensor) -> int:
+        """Return how many elements of a private copy still are poison, where the expected output does not happen to be."""
+        still = bits(values) == self._pattern
+        return int((still & (bits(expected) != self._pattern)).sum()) if bool(still.any()) else 0
+
+    def touched(self) -> str:
+        """Return where something outside the tensor was written, in words, or ""."""
+        first = self.offset(self._placement) // self.slot.dtype.itemsize
+        last = first + self.slot.extent
+        parts = [("in front of it", self._words[:first]), ("behind it", self._words[last:])]
+        if self._holes is not None:
+            parts.append(("in the gaps of its strides", self._words[first:last][self._holes]))
+        for where, words in parts:
+            changed = words != self._pattern
+            if bool(changed.any()):
+                return f"{int(changed.sum())} elements {where}"
+        return ""
+
+
+class Stage:
+    """The mappings of one variant's slots, inputs then outputs; an output that aliases an input has that input's.
+
+    Args:
+        inputs, outputs: the slots.
+        aliases: per output the number of the input slot that it is, or -1.
+        align: per input and output slot, bytes.
+    """
+
+    def __init__(self, inputs: list[Slot], outputs: list[Slot], aliases: list[int], align: list[int]) -> None:
+        self.inputs = [Room(s, align[i], writable=i in aliases) for i, s in enumerate(inputs)]
+        self.outputs = [
+            self.inputs[alias] if alias >= 0 else Room(slot, align[len(inputs) + i], writable=True)
+            for i, (slot, alias) in enumerate(zip(outputs, aliases, strict=True))
+        ]
+        self.fresh = [r for r, alias in zip(self.outputs, aliases, strict=True) if alias < 0]
+        self._placement = "end"
+
+    @property
+    def slots(self) -> list[Room]:
+        return [*self.inputs, *self.outputs]
+
+    @property
+    def rooms(self) -> list[Room]:
+        """Every mapping once."""
+        return [*self.inputs, *self.fresh]
+
+    def load(self, tensors: list[torch.Tensor], placement: str, pattern: int) -> None:
+        """Place an input; what a run writes is poisoned."""
+        self._placement = placement
+        for room, tensor in zip(self.inputs, tensors, strict=True):
+            room.load(placement, pattern, tensor if room.slot.read else None)
+        for room in self.fresh:
+            room.load(placement, pattern, None)
+
+    def again(self, tensors: list[torch.Tensor], pattern: int) -> None:
+        """Make the input that is placed ready for another run: what a run writes is poisoned or restored, what it only reads stays."""
+        for room, tensor in zip(self.inputs, tensors, strict=True):
+            if room.writable:
+                room.load(self._placement, pattern, tensor if room.slot.read else None)
+        for room in self.fresh:
+            room.load(self._placement, pattern, None)
+
+    def changed(self, tensors: list[torch.Tensor]) -> str:
+        """Return which input that may only be read was changed, in words, or ""."""
+        for room, tensor in zip(self.inputs, tensors, strict=True):
+            if room.writable:
+                continue
+            if not room.holds(tensor):
+                return f"input `{room.slot.name}` was changed"
+            touched = room.touched()
+            if touched:
+                return f"memory around the input `{room.slot.name}` was written: {touched}"
+        return ""

@@ -1,0 +1,184 @@
+"""The whole model with plans on and off: paired times, and whether its outputs are still as right as eager's.
+
+The rule (docs/tolerance.md): bitwise equal passes. Else both are held against the model run in float64, and plans may err MODEL_RATIO times what
+eager errs. A model that cannot run in float64 is held against what eager itself shows when each input moves by one rounding.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .. import _ext, _outputs
+from .._inputs import as_call, tensors_of
+from .confirm import NotLoaded, free_bytes, open_plan, serving
+from .rule import MODEL_NOISE_RATIO, MODEL_NOISE_RUNS, MODEL_RATIO, UNIT
+
+_COPIES = (
+    4  # a float64 copy of the model, its activations and some room must fit this many times into free memory
+)
+
+
+def confirm_model(
+    forward: Callable[[], Any], judge: Model, plans: list[dict[str, Any]], blocks: int, seed: int
+) -> dict[str, Any]:
+    """Time the forward with these plans on and off, in pairs of random order; return the result of the task `confirm_model`."""
+    extension = _ext.load()
+    on: list[float] = []
+    off: list[float] = []
+    try:
+        opened = [open_plan(extension, p["plan"], p["image"]) for p in plans]
+    except NotLoaded as e:
+        return {"on_ms": on, "off_ms": off, "status": e.status, "detail": str(e)}
+    chance = random.Random(seed)
+    with serving(extension, opened):
+        eager = judge.eager(extension)
+        extension.set_enabled(True)
+        status, detail = judge.compare(eager, _outputs_of(forward))
+        while status == "ok" and len(on) < blocks:
+            for plans_on in chance.sample((True, False), 2):
+                extension.set_enabled(plans_on)
+                begin = time.perf_counter_ns()
+                forward()
+                (on if plans_on else off).append((time.perf_counter_ns() - begin) / 1e6)
+    return {"on_ms": on, "off_ms": off, "status": status, "detail": detail}
+
+
+def _outputs_of(forward: Callable[[], Any]) -> list[torch.Tensor]:
+    """Return private copies of a forward's tensors; random operators draw the same numbers each time."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return [t.detach().clone() for t in tensors_of(forward())]
+
+
+@dataclass(frozen=True)
+class _Yardstick:
+    """What the outputs are held against: per tensor a reference in float64, and how much of eager's own error is allowed."""
+
+    wide: list[torch.Tensor]
+    errors: list[float]
+    ratio: float
+    words: str
+
+
+class Model:
+    """A model whose outputs can be judged. model, inputs: as given to `profile`; without them the fixed limits of `_outputs` speak."""
+
+    def __init__(self, forward: Callable[[], Any], model: Any = None, inputs: Any = None) -> None:
+        self._forward, self._model, self._inputs = forward, model, inputs
+        self._eager: list[torch.Tensor] | None = None
+        self._yardstick: _Yardstick | None = None
+        self._measured = False
+
+    def eager(self, extension: Any) -> list[torch.Tensor]:
+        """Return eager's outputs, computed once."""
+        if self._eager is None:
+            with _off(extension):
+                self._eager = _outputs_of(self._forward)
+        return self._eager
+
+    def compare(self, eager: list[torch.Tensor], ours: list[torch.Tensor]) -> tuple[str, str]:
+        """Return status and words for the outputs with plans."""
+        plain = _outputs.compare_tensors(eager, ours)
+        if plain["exact"] or plain["status"] == "wrong_shape":
+            return plain["status"], plain["detail"]
+        if not self._measured:
+            with _off(_ext.load()):
+                self._yardstick = self._in_float64(eager) or self._under_noise(eager)
+            self._measured = True
+        if self._yardstick is None:
+            return plain["status"], plain["detail"]
+        return _held(eager, ours, self._yardstick)
+
+    def _in_float64(self, eager: list[torch.Tensor]) -> _Yardstick | None:
+        """Return the model's outputs in float64, or None where it cannot run so."""
+        if not isinstance(self._model, torch.nn.Module) or self._inputs is None:
+            return None
+        size = sum(t.numel() * 8 for t in (*self._model.parameters(), *self._model.buffers()))
+        if size * _COPIES > free_bytes():
+            return None
+        try:
+            wide = copy.deepcopy(self._model).double()
+            outs = self._run(wide, lambda t: t.double())
+        except (
+            Exception
+        ):  # a model may name its types, refuse to be copied, or run out of memory: then noise speaks
+            return None
+        if len(outs) != len(eager) or any(o.shape != e.shape for o, e in zip(outs, eager, strict=True)):
+            return None
+        outs = [o.double() if o.is_floating_point() else o for o in outs]
+        errors = [_error(e, o) for e, o in zip(eager, outs, strict=True)]
+        return _Yardstick(outs, errors, MODEL_RATIO, "the model in float64")
+
+    def _under_noise(self, eager: list[torch.Tensor]) -> _Yardstick | None:
+        """Return eager's own outputs, with what they move when every floating input moves by one rounding; None without such inputs."""
+        if self._inputs is None or not any(t.is_floating_point() for t in tensors_of(as_call(self._inputs))):
+            return None
+        chance = torch.Generator().manual_seed(0)
+
+        def moved(t: torch.Tensor) -> torch.Tensor:
+            sign = torch.randint(0, 2, t.shape, generator=chance).mul_(2).sub_(1).to(t.dtype)
+            return t * (1 + 2 * UNIT[t.dtype] * sign) if t.dtype in UNIT else t
+
+        errors = [0.0] * len(eager)
+        for _ in range(MODEL_NOISE_RUNS):
+            outs = self._run(self._model, moved)
+            errors = [max(a, _error(o, e)) for a, o, e in zip(errors, outs, eager, strict=True)]
+        wide = [e.double() if e.is_floating_point() else e for e in eager]
+        return _Yardstick(wide, errors, MODEL_NOISE_RATIO, "eager under noise of one rounding")
+
+    def _run(self, model: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> list[torch.Tensor]:
+        args, kwargs = as_call(self._inputs)
+
+        def deep(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                return change(value) if value.is_floating_point() else value
+            if isinstance(value, dict):
+                return {k: deep(v) for k, v in value.items()}
+            return type(value)(map(deep, value)) if type(value) in (tuple, list) else value
+
+        changed_args, changed_kwargs = deep(args), deep(kwargs)
+        return _outputs_of(lambda: model(*changed_args, **changed_kwargs))
+
+
+@contextmanager
+def _off(extension: Any) -> Iterator[None]:
+    was = extension.enabled()
+    extension.set_enabled(False)
+    try:
+        yield
+    finally:
+        extension.set_enabled(was)
+
+
+def _error(t: torch.Tensor, wide: torch.Tensor) -> float:
+    """Root mean square error over the elements that are finite in both; for integers the part that differs."""
+    if not t.is_floating_point():
+        return float((t != wide).double().mean()) if t.numel() else 0.0
+    difference = t.double() - wide.double()
+    difference = difference[torch.isfinite(difference)]
+    return float(difference.square().mean().sqrt()) if difference.numel() else 0.0
+
+
+def _held(eager: list[torch.Tensor], ours: list[torch.Tensor], yardstick: _Yardstick) -> tuple[str, str]:
+    worst = 0.0
+    for i, (e, o, wide, error) in enumerate(zip(eager, ours, yardstick.wide, yardstick.errors, strict=True)):
+        if e.is_floating_point() and not torch.equal(torch.isfinite(e), torch.isfinite(o)):
+            return "wrong_value", f"output {i}: NaN or infinities where eager has none, or the reverse"
+        size = _error(wide, torch.zeros_like(wide)) if e.is_floating_point() else 0.0
+        allowed = yardstick.ratio * error + UNIT.get(e.dtype, 0.0) * size
+        mine = _error(o, wide)
+        if mine > allowed:
+            return (
+                "wrong_value",
+                f"output {i}: error {mine:.3g} against {yardstick.words} (eager's {error:.3g}, at most {allowed:.3g})",
+            )
+        worst = max(worst, mine / allowed) if allowed > 0 else worst
+    return "ok", f"error {worst:.2g} times what is allowed against {yardstick.words}"

@@ -1,0 +1,308 @@
+"""Carries out the tasks of docs/formats.md for the core, one after the other: prepare, check, time_eager, confirm, confirm_model, release.
+
+It owns the cards that are open, their shared memory and their references. While a task runs, the worker is idle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+from .. import _ext
+from ..errors import RefereeFault
+from .bounds import Bound, Finding
+from .cases import Input, Variant, bounds_of, compare
+from .confirm import confirm, free_bytes
+from .draws import Slot
+from .memory import Room, Stage
+from .model import Model, confirm_model
+from .pool import Pool, Slab
+
+_ALIGN = 16  # at most: a guard asks for no more than most tensors have, and a tensor's end comes near its mapping's
+_REFERENCE_SAMPLES = 3
+
+
+class Profiled(Protocol):
+    """What the referee needs of a profile."""
+
+    cards: list[dict[str, Any]]
+
+    def payload(self, card: str, variant: str) -> list[Any] | None: ...
+    def align(self, card: str, variant: str) -> list[int]: ...
+
+
+class Referee:
+    """The trusted half of the judge, for the cards of one profile.
+
+    Args:
+        profile: cards and captured payloads.
+        forward: one forward of the model, for `confirm_model`.
+        seed: chance of `confirm_model`; the other tasks bring their own.
+        model, inputs: as given to `profile`; with them the whole model's outputs are held against a float64 run.
+
+    Use it as a context manager: leaving it frees all shared memory.
+    """
+
+    def __init__(
+        self,
+        profile: Profiled,
+        forward: Callable[[], Any] | None = None,
+        *,
+        seed: int = 0,
+        model: Any = None,
+        inputs: Any = None,
+    ) -> None:
+        self._profile, self._forward, self._seed = profile, forward, seed
+        self._model = None if forward is None else Model(forward, model, inputs)
+        self._open: dict[str, OpenCard] = {}
+        self._tasks: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            "prepare": self._prepare,
+            "check": lambda t: self._card(t).check(t["compare"], t["poison"]),
+            "time_eager": lambda t: self._card(t).time_eager(t["variant"], t["samples"], t["inner"]),
+            "confirm": self._confirm,
+            "confirm_model": self._confirm_model,
+            "release": self._release,
+        }
+
+    def __enter__(self) -> Referee:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._open.clear()
+
+    def execute(self, task: dict[str, Any]) -> dict[str, Any]:
+        """Carry out one task and return its result.
+
+        Raises:
+            RefereeFault: an unknown task or card. A candidate that fails is a result, never an exception.
+        """
+        carry_out = self._tasks.get(task["kind"])
+        if carry_out is None:
+            raise RefereeFault(
+                f"carry out the task `{task['kind']}`: no such task (expected one of {', '.join(self._tasks)})"
+            )
+        with torch.no_grad():
+            return carry_out(task)
+
+    def _card(self, task: dict[str, Any]) -> OpenCard:
+        found = self._open.get(task["card"])
+        if found is None:
+            raise RefereeFault(
+                f"carry out `{task['kind']}` on the card `{task['card']}`: it was not prepared, or was released"
+            )
+        return found
+
+    def _prepare(self, task: dict[str, Any]) -> dict[str, Any]:
+        card = next((c for c in self._profile.cards if c["id"] == task["card"]), None)
+        if card is None:
+            raise RefereeFault(f"prepare the card `{task['card']}`: the profile has no such card")
+        self._open.pop(card["id"], None)
+        self._open[card["id"]] = opened = OpenCard(card, self._profile, task["seed"])
+        return opened.prepared()
+
+    def _release(self, task: dict[str, Any]) -> dict[str, Any]:
+        self._open.pop(task["card"], None)
+        return {}
+
+    def _confirm(self, task: dict[str, Any]) -> dict[str, Any]:
+        payload = self._profile.payload(task["card"], task["variant"])
+        variant = Variant(task["plan"]["call"], payload, task["seed"])
+        return confirm(variant, task["plan"], task["image"], task["blocks"], task["seed"])
+
+    def _confirm_model(self, task: dict[str, Any]) -> dict[str, Any]:
+        if self._forward is None or self._model is None:
+            raise RefereeFault("confirm the whole model: this referee was made without a forward")
+        return confirm_model(self._forward, self._model, task["plans"], task["blocks"], self._seed)
+
+
+class OpenVariant:
+    """One variant of an open card."""
+
+    def __init__(
+        self, variant: dict[str, Any], payload: list[Any] | None, align: list[int], seed: int
+    ) -> None:
+        self.id: str = variant["id"]
+        self.inputs = Variant(variant["call"], payload, seed)
+        outputs = variant["call"]["outputs"]
+        self.aliases = [int(o["alias"]) for o in outputs]
+        slots = [Slot(f"out{i}", o, read=False) for i, o in enumerate(outputs)]
+        seen = [*align, *([_ALIGN] * (len(self.inputs.slots) + len(slots)))][: len(self.inputs.slots)]
+        self.align = [min(a, _ALIGN) for a in seen]
+        self.align += [self.align[a] if a >= 0 else _ALIGN for a in self.aliases]
+        self.stage = Stage(self.inputs.slots, slots, self.aliases, self.align)
+
+
+class OpenCard:
+    """A card between prepare and release."""
+
+    def __init__(self, card: dict[str, Any], profile: Profiled, seed: int) -> None:
+        self.variants = {
+            v["id"]: OpenVariant(
+                v, profile.payload(card["id"], v["id"]), profile.align(card["id"], v["id"]), seed
+            )
+            for v in card["variants"]
+        }
+        self.cases: list[tuple[OpenVariant, Input]] = [
+            (v, i) for v in self.variants.values() for i in v.inputs.inputs()
+        ]
+        self._references = References()
+        heaviest = max(card["variants"], key=lambda v: v["calls"] * v["eager_us"])["id"]
+        first = self.variants[heaviest].inputs
+        samples = first.draw("captured" if first.captured else "fresh", 0)
+        slots = {v.id: v.inputs.slots for v in self.variants.values()}
+        writable = [i in self.variants[heaviest].aliases for i in range(len(samples))]
+        self._pool = Pool(slots, samples, writable)
+        self._timed: dict[str, list[list[Any]]] = {}
+        self._placed: int | None = None
+        self._first: dict[int, tuple[list[torch.Tensor], Finding, str]] = {}
+        self._keep = {
+            next(i for i, (v, _) in enumerate(self.cases) if v is w) for w in self.variants.values()
+        }
+
+    def prepared(self) -> dict[str, Any]:
+        """Return the result of `prepare`."""
+        mapped: list[Room | Slab] = [r for v in self.variants.values() for r in v.stage.rooms]
+        mapped += self._pool.slabs
+        buffers = [{"id": b.id, "fd": b.fd, "bytes": b.bytes, "writable": b.writable} for b in mapped]
+        cases = [
+            {
+                "id": number,
+                "variant": v.id,
+                "kind": i.kind,
+                "placement": i.placement,
+                "slots": [{"buffer": r.id, "offset": r.offset(i.placement)} for r in v.stage.slots],
+            }
+            for number, (v, i) in enumerate(self.cases)
+        ]
+        return {
+            "buffers": buffers,
+            "cases": cases,
+            "timing": {v.id: self._pool.places(v.id, v.aliases) for v in self.variants.values()},
+            "align": {v.id: v.align for v in self.variants.values()},
+        }
+
+    # ---- correctness ------------------------------------------------------------------------------------------------
+
+    def check(self, asked: dict[str, int] | None, poison: dict[str, int] | None) -> dict[str, Any]:
+        """Compare the run that just ended, then make memory ready for the next."""
+        result = {"status": "ok", "detail": "", "worst": 0.0, "output_hash": "", "exact": False}
+        if asked is not None:
+            finding, digest = self._compared(asked["case"], asked["repeat"])
+            worst = min(finding.worst, 1e300)  # JSON has no infinity
+            result = {
+                "status": finding.status,
+                "detail": finding.detail,
+                "worst": worst,
+                "output_hash": digest,
+                "exact": finding.exact,
+            }
+        if poison is not None:
+            self._place(poison["case"], poison["pattern"])
+        return result
+
+    def _place(self, case: int, pattern: int) -> None:
+        variant, item = self._case(case)
+        tensors = self._references.get(variant, item)[0]
+        if self._placed == case:
+            variant.stage.again(tensors, pattern)
+        else:
+            variant.stage.load(tensors, item.placement, pattern)
+        self._placed = case
+
+    def _case(self, number: int) -> tuple[OpenVariant, Input]:
+        if not 0 <= number < len(self.cases):
+            raise RefereeFault(
+                f"check case {number}: there is no such case (expected 0 to {len(self.cases) - 1})"
+            )
+        return self.cases[number]
+
+    def _compared(self, case: int, repeat: int) -> tuple[Finding, str]:
+        if self._placed != case:
+            raise RefereeFault(f"check case {case}: it is not what was placed last")
+        variant, item = self._case(case)
+        stage = variant.stage
+        for room in stage.fresh or stage.outputs:
+            touched = room.touched()
+            if touched:
+                return Finding(
+                    "wrong_value", f"memory around `{room.slot.name}` was written: {touched}", 2.0
+                ), ""
+        first = self._first.get(case) if repeat > 0 else None
+        if first is not None:
+            outputs, finding, digest = first
+            for room, out in zip(stage.outputs, outputs, strict=True):
+                if not room.holds(out):
+                    detail = f"{room.slot.name}: run {repeat + 1} gave other bits than the first run on the same input"
+                    return Finding("wrong_value", detail, 2.0), ""
+            return finding, digest
+        tensors, bounds = self._references.get(variant, item)
+        changed = stage.changed(tensors)
+        if changed:
+            return Finding("wrong_value", changed, 2.0), ""
+        outputs = [room.private() for room in stage.outputs]
+        for room, out, bound in zip(stage.outputs, outputs, bounds, strict=True):
+            left = room.left(out, bound.eager)
+            if left:
+                return Finding(
+                    "wrong_value", f"{bound.name}: {left} of {out.numel()} elements were not written", 2.0
+                ), ""
+        finding, digest = compare(bounds, outputs), digest_of(outputs)
+        self._first = {k: v for k, v in self._first.items() if k in self._keep}
+        self._first[case] = (outputs, finding, digest)
+        return finding, digest
+
+    # ---- time -------------------------------------------------------------------------------------------------------
+
+    def time_eager(self, variant: str, samples: int, inner: int) -> dict[str, Any]:
+        """Time eager over the rotating sets, beside the reference kernel; nanoseconds a call."""
+        extension = _ext.load()
+        if variant not in self._timed:
+            inputs = self.variants[variant].inputs
+            self._timed[variant] = [inputs.arguments(tensors) for tensors in self._pool.tensors(variant)]
+        name = self.variants[variant].inputs.overload.name
+        times = extension.time_calls(name, self._timed[variant], samples, inner, False)
+        reference = sorted(extension.time_reference(_REFERENCE_SAMPLES))[_REFERENCE_SAMPLES // 2]
+        return {"samples_ns": times, "reference_ns": reference}
+
+
+class References:
+    """Inputs with their bounds, the last used ones within a limit of memory; any can be made again from the seed."""
+
+    _PART = 4  # of the memory that is free now
+
+    def __init__(self) -> None:
+        self._limit = free_bytes() // self._PART
+        self._held: OrderedDict[tuple[str, str, int], tuple[list[torch.Tensor], list[Bound], int]] = (
+            OrderedDict()
+        )
+        self._bytes = 0
+
+    def get(self, variant: OpenVariant, item: Input) -> tuple[list[torch.Tensor], list[Bound]]:
+        key = (variant.id, item.kind, item.number)
+        if key in self._held:
+            self._held.move_to_end(key)
+            return self._held[key][:2]
+        tensors = variant.inputs.draw(item.kind, item.number)
+        bounds = bounds_of(variant.inputs.overload, variant.inputs.arguments(tensors), item.kind)
+        size = sum(t.nbytes for t in tensors) + sum(b.nbytes for b in bounds)
+        self._held[key] = (tensors, bounds, size)
+        self._bytes += size
+        while self._bytes > self._limit and len(self._held) > 1:
+            self._bytes -= self._held.popitem(last=False)[1][2]
+        return tensors, bounds
+
+
+def digest_of(outputs: list[torch.Tensor]) -> str:
+    """Return the SHA-256 of the outputs' bytes, in order."""
+    total = hashlib.sha256()
+    for out in outputs:
+        dense = out.contiguous()
+        with contextlib.suppress(ValueError):  # an empty tensor has no address
+            total.update((ctypes.c_char * dense.nbytes).from_address(dense.data_ptr()))
+    return total.hexdigest()
