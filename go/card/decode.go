@@ -1,5 +1,7 @@
 package card
 
+// decode.go owns reading JSON strictly, for every room. It refuses to know what a field means.
+
 import (
 	"bytes"
 	"encoding/json"

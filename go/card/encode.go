@@ -1,8 +1,8 @@
 package card
 
-import "encoding/json"
+// encode.go owns how empty lists are written: as [], never null, for readers in C++ and Python are strict. It refuses any other difference between a value and its JSON.
 
-// JSON has a list where a list is empty, never null: readers in C++ and Python are strict. These methods see to it.
+import "encoding/json"
 
 func some[T any](list []T) []T {
 	if list == nil {

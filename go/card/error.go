@@ -1,5 +1,7 @@
 package card
 
+// error.go owns what an error is when it crosses a boundary: code, text, hint.
+
 import (
 	"errors"
 	"fmt"

@@ -1,5 +1,7 @@
 package card
 
+// identity.go owns the names that are hashes: of cards, candidates and calls. It refuses anything that moves from run to run: times, shares.
+
 import (
 	"bytes"
 	"crypto/sha256"

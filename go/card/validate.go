@@ -1,5 +1,7 @@
 package card
 
+// validate.go owns what a card, candidate or verdict must be. It refuses to judge expressions and code: those are csrc's and the judge's.
+
 import (
 	"encoding/json"
 	"fmt"

@@ -1,5 +1,7 @@
 package forge
 
+// confirm.go owns the way from nodes to winners. It refuses search costs as evidence: only a confirmation counts.
+
 import (
 	"cmp"
 	"context"

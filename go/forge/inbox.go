@@ -1,5 +1,7 @@
 package forge
 
+// inbox.go owns what other processes may ask of a study: approvals and candidates.
+
 import (
 	"slices"
 

@@ -1,5 +1,7 @@
 package forge
 
+// log.go owns the data of each event, and the history that follows from a log.
+
 import (
 	"encoding/json"
 	"fmt"

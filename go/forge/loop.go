@@ -1,5 +1,7 @@
 package forge
 
+// loop.go owns the life of a study: which run comes when, what each may spend, and how it all ends.
+
 import (
 	"cmp"
 	"context"

@@ -1,5 +1,7 @@
 package forge
 
+// model.go owns the whole model: is it faster with the winners, and which of them does it not need.
+
 import (
 	"cmp"
 	"context"

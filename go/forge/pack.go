@@ -1,5 +1,7 @@
 package forge
 
+// pack.go owns writing packs. It refuses to overwrite anything that is no pack.
+
 import (
 	"encoding/json"
 	"errors"

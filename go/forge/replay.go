@@ -1,5 +1,7 @@
 package forge
 
+// replay.go owns the way back: from a log to the run that wrote it, proposals in flight included.
+
 import (
 	"context"
 

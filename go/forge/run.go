@@ -1,5 +1,7 @@
 package forge
 
+// run.go owns the search on one card: select, propose, judge, attach, each logged before the next depends on it.
+
 import (
 	"context"
 	"errors"

@@ -1,5 +1,7 @@
 package forge
 
+// study.go owns a study as this process sees it: start, poll, answer, cancel. It refuses to block a caller.
+
 import (
 	"cmp"
 	"context"

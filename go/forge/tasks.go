@@ -1,5 +1,7 @@
 package forge
 
+// tasks.go owns the queue between the judge and the referee in the user's process.
+
 import (
 	"context"
 	"encoding/json"

@@ -1,5 +1,7 @@
 package forge
 
+// view.go owns what readers see of a study. It refuses to write, and needs no running study.
+
 import (
 	"encoding/json"
 	"fmt"

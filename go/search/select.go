@@ -1,5 +1,7 @@
 package search
 
+// select.go owns the walk down to a place to grow, and the record of its terms.
+
 import "fmt"
 
 // Selection is a place to grow, with everything that led there, so that a log of it explains the tree.

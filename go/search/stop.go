@@ -1,5 +1,7 @@
 package search
 
+// stop.go owns the reasons to end a run, as small objects over numbers. It refuses to read a clock or to count money.
+
 import "fmt"
 
 // Progress is what a stop rule may look at. Times and costs are measured elsewhere and arrive as numbers.

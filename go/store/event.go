@@ -1,5 +1,7 @@
 package store
 
+// event.go owns the log, the bytes by hash and the inbox. It refuses to change or to interpret what was written.
+
 import (
 	"crypto/sha256"
 	"database/sql"

@@ -1,5 +1,7 @@
 package store
 
+// lock.go owns the right of one process to run a study.
+
 import (
 	"errors"
 	"fmt"

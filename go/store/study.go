@@ -1,5 +1,7 @@
 package store
 
+// study.go owns what a study is about: written once, read by many, cleared whole.
+
 import (
 	"database/sql"
 	"encoding/json"

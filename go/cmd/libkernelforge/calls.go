@@ -1,5 +1,7 @@
 package main
 
+// calls.go owns the table of operations, and that none of them panics through the boundary.
+
 import (
 	"encoding/json"
 	"fmt"

@@ -1,5 +1,7 @@
 package main
 
+// render.go owns showing what templates make of a card.
+
 import (
 	"encoding/json"
 

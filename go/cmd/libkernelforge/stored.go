@@ -1,5 +1,7 @@
 package main
 
+// stored.go owns the operations on what is stored. They need no running study, and work beside one.
+
 import (
 	"encoding/json"
 
@@ -7,8 +9,6 @@ import (
 	"github.com/kernelforge/kernelforge/go/forge"
 	"github.com/kernelforge/kernelforge/go/store"
 )
-
-// Operations on what is stored: they need no running study, and work beside one.
 
 type storeRequest struct {
 	Store string `json:"store"`

@@ -1,5 +1,7 @@
 package main
 
+// study.go owns the studies that run in this process, by name, and wires the real judge and templates to them.
+
 import (
 	"encoding/json"
 	"errors"
