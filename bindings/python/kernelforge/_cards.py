@@ -57,11 +57,8 @@ def sites_of(
 
 
 def _median_us(record: dict[str, Any]) -> float:
-    return (
-        statistics.median(record["samples_ns"]) / 1e3
-        if record["samples_ns"]
-        else record["total_ns"] / 1e3 / record["calls"]
-    )
+    samples = [float(ns) for ns in record["samples_ns"]]
+    return (statistics.median(samples) if samples else float(record["total_ns"]) / record["calls"]) / 1e3
 
 
 def _text(value: Any) -> str:

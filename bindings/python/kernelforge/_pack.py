@@ -184,14 +184,6 @@ def publish_again() -> None:
             _publish(extension, _packs)
 
 
-def publish_again() -> None:
-    """Serve what is applied, after something else was published for a measurement."""
-    extension = _ext.loaded()
-    with _lock:
-        if extension is not None:
-            _publish(extension, _packs)
-
-
 def restore(pack: str | os.PathLike[str] | None = None) -> None:
     """Stop serving one pack, or all of them; eager runs again. Calls that are running finish as they began."""
     extension = _ext.loaded()

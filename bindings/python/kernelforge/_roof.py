@@ -104,4 +104,5 @@ def bytes_of(call: dict[str, Any]) -> int:
 def _size(descriptor: dict[str, Any]) -> int:
     """Bytes of the distinct elements; a dimension of stride 0 shows one element many times."""
     dims = zip(descriptor["sizes"], descriptor["strides"], strict=True)
-    return _ITEM[descriptor["dtype"]] * math.prod(1 if stride == 0 and n > 0 else n for n, stride in dims)
+    distinct = math.prod(1 if stride == 0 and n > 0 else n for n, stride in dims)
+    return _ITEM[descriptor["dtype"]] * int(distinct)
