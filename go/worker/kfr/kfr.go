@@ -95,6 +95,7 @@ type cInfo struct {
 	workspaceBytes              unsafe.Pointer
 	workspaceZeroed             unsafe.Pointer
 	deterministic, exact        uint8
+	threads                     int32
 }
 
 // Handles of the library. They are C memory; 0 is none.
