@@ -10,6 +10,7 @@ import ctypes
 import functools
 import hashlib
 import json
+import math
 import mmap
 import os
 import re
@@ -62,9 +63,18 @@ def _render() -> Path:
 def render(cards: Sequence[dict[str, Any]], points: str) -> list[list[dict[str, Any]]]:
     """Return the candidates of each card. points: `default`, `axes` or `all`."""
     command = [str(_render()), "-points", points, "-isa", isa()]
-    done = subprocess.run(command, input=json.dumps(cards), capture_output=True, text=True, check=False)
+    done = subprocess.run(command, input=json.dumps(_plain(cards)), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def _plain(value: Any) -> Any:
+    """Return a JSON value without numbers that JSON lacks: they become strings, as docs/formats.md has them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 @functools.cache
@@ -118,7 +128,9 @@ def _compile(lanes: str, group: Sequence[dict[str, Any]], compiler: str) -> ctyp
     options = [*_flags(), *([f"-DKF_LANES={lanes}"] if lanes else []), f"-I{PRELUDE.parent}"]
     unit = _unit(group)
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
-    key = hashlib.sha256("\0".join([unit, PRELUDE.read_text(), version, isa(), *options]).encode()).hexdigest()
+    key = hashlib.sha256(
+        "\0".join([unit, PRELUDE.read_text(), version, isa(), *options]).encode()
+    ).hexdigest()
     target = _cache() / f"{key[:24]}.so"
     if not target.exists():
         source = target.with_suffix(".cc")
@@ -153,7 +165,9 @@ class Memory:
         self._base: int = base
         assert _libc.mprotect(base + PAGE, room, mmap.PROT_READ | mmap.PROT_WRITE) == 0
         self.address = base + PAGE + (room - count if at_end else 0)
-        self.bytes = torch.frombuffer((ctypes.c_uint8 * max(count, 1)).from_address(self.address), dtype=torch.uint8)
+        self.bytes = torch.frombuffer(
+            (ctypes.c_uint8 * max(count, 1)).from_address(self.address), dtype=torch.uint8
+        )
         self.bytes.fill_(poison)
 
     def view(self, dtype: torch.dtype, sizes: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
@@ -319,7 +333,9 @@ def launch(
             gaps = torch.ones(memory.count // view.element_size(), dtype=torch.bool)
             gaps.as_strided(view.shape, view.stride()).fill_(False)
             assert (memory.bytes.view(-1, view.element_size())[gaps] == poison).all(), "a gap was written"
-        clean = torch.empty(extent(d["sizes"], d["strides"]), dtype=view.dtype).as_strided(view.shape, view.stride())
+        clean = torch.empty(extent(d["sizes"], d["strides"]), dtype=view.dtype).as_strided(
+            view.shape, view.stride()
+        )
         found.append(clean.copy_(view))
     for memory in memories:
         memory.free()

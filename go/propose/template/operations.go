@@ -18,7 +18,7 @@ type operation struct {
 
 var operations = []operation{
 	{"relu relu_ relu.out", []string{"self"}, false, fixed("return V{} > a ? V{} : a;")},
-	{"neg neg_ neg.out", []string{"self"}, false, fixed("return -a;")},
+	{"copy_ copy copy.out", []string{"src"}, false, fixed("return a;")},
 	{"rsqrt rsqrt_ rsqrt.out", []string{"self"}, false, fixed("return exact(ONE) / kf_sqrt(a);")},
 	{"exp exp_ exp.out", []string{"self"}, true, fixed("return kf_exp(a);")},
 	{"tanh tanh_ tanh.out", []string{"self"}, true, fixed("return kf_tanh<HALF>(a);")},

@@ -114,6 +114,12 @@ func (op *operation) elements(call card.Call) (elements, bool) {
 		}
 	}
 	e.dtype = promote(args...)
+	if copies[call.Overload] {
+		if e.dtype == call.Outputs[0].DType {
+			return e, false // no conversion: the bits are moved by other families
+		}
+		e.dtype = call.Outputs[0].DType
+	}
 	if strings.Contains(call.Overload, "div") && !isFloat(e.dtype) {
 		e.dtype = "float32"
 	}
@@ -125,7 +131,7 @@ func (op *operation) elements(call card.Call) (elements, bool) {
 	for i, arg := range args {
 		letter := string(rune('a' + i))
 		if arg.Kind == "tensor" {
-			if promoteTypes(e.dtype, arg.DType) != e.dtype || len(arg.Sizes) > len(call.Outputs[0].Sizes) {
+			if (promoteTypes(e.dtype, arg.DType) != e.dtype && !copies[call.Overload]) || len(arg.Sizes) > len(call.Outputs[0].Sizes) {
 				return e, false // a 0-dim tensor of a wider type
 			}
 			e.tensors = append(e.tensors, arg)

@@ -9,7 +9,8 @@ import (
 // families, best guess first where several apply to a card.
 var families = slices.Concat([]Family{
 	pointwise{},
-}, pools)
+	element{},
+}, pools, norms)
 
 // All are the families in the order in which the root tries them.
 func All() []Family { return slices.Clone(families) }

@@ -88,7 +88,9 @@ template <int ROW> KF_INLINE void row(int64_t length, OUT* out, const void* cons
   if (i < length) kf_store_n(out + i, value(i, length - i), length - i);
 }
 
-template <int ROW> void rows(int64_t m, int64_t n, const int64_t* offset, const Loop<1 + ARITY>& loop, const kf_arg* args, const int64_t* step) {
+template <int ROW> void rows(int64_t m, int64_t n, const int64_t* offset, const Loop<1 + ARITY>& loop, const kf_arg* args) {
+  int64_t step[1 + ARITY];
+  for (int k = 0; k <= ARITY; ++k) step[k] = loop.stride[k][loop.dims - 1];
   for (int64_t r = 0; r < m; ++r) {
     const void* in[ARITY] = {(const IN0*)args[1].p + offset[1] + r * loop.next(1)};
 #if ARITY > 1
@@ -96,6 +98,10 @@ template <int ROW> void rows(int64_t m, int64_t n, const int64_t* offset, const 
 #endif
     row<ROW>(n, (OUT*)args[0].p + offset[0] + r * loop.next(0), in, step);
   }
+}
+template <int ROW> void pick(int shape, int64_t m, int64_t n, const int64_t* offset, const Loop<1 + ARITY>& loop, const kf_arg* args) {
+  if (shape == ROW) return rows<ROW>(m, n, offset, loop, args);
+  if constexpr (ROW >= 0) pick<ROW - 1>(shape, m, n, offset, loop, args);
 }
 
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
@@ -107,21 +113,11 @@ KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
     loop.dim(size[d].i, stride);
   }
   loop.join();
-  int64_t step[1 + ARITY];
-  bool strided = false;
-  for (int k = 0; k <= ARITY; ++k) {
-    step[k] = loop.stride[k][loop.dims - 1];
-    strided |= step[k] != 1 && (k == 0 || step[k] != 0);
+  int shape = loop.stride[0][loop.dims - 1] == 1 ? 0 : -1;
+  for (int k = 0; k < ARITY; ++k) {
+    int64_t step = loop.stride[1 + k][loop.dims - 1];
+    shape = shape < 0 || (step != 0 && step != 1) ? -1 : shape | int(step) << k;
   }
-  const int shape = strided ? -1 : (step[1] & 1) | (ARITY > 1 ? (step[ARITY] & 1) << 1 : 0);
-  loop.run(begin, end, [&](int64_t m, int64_t n, const int64_t* offset) {
-#if ARITY > 1
-    if (shape == 3) return rows<3>(m, n, offset, loop, args, step);
-    if (shape == 2) return rows<2>(m, n, offset, loop, args, step);
-#endif
-    if (shape == 1) return rows<1>(m, n, offset, loop, args, step);
-    if (shape == 0) return rows<0>(m, n, offset, loop, args, step);
-    rows<-1>(m, n, offset, loop, args, step);
-  });
+  loop.run(begin, end, [&](int64_t m, int64_t n, const int64_t* offset) { pick<(1 << ARITY) - 1>(shape, m, n, offset, loop, args); });
   if (STREAM) kf_stream_end();
 }
