@@ -137,4 +137,6 @@ type Verdict struct {
 	Detail   string        `json:"detail"`
 	Variants []VariantCost `json:"variants"`
 	Seconds  float64       `json:"seconds"`
+
+	CompileMS float64 `json:"compile_ms,omitempty"` // 0: refused before the compiler, or taken from its cache
 }

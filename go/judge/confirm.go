@@ -45,24 +45,24 @@ func (j *Judge) confirm(ctx context.Context, c *card.Card, open *opened, f Final
 	if err != nil {
 		return Confirmation{}, err
 	}
-	image, err := j.compile(ctx, f.Candidate)
+	compiled, err := j.compile(ctx, f.Candidate)
 	if err != nil {
 		return Confirmation{}, err
 	}
 	j.lease.Lock()
 	defer j.lease.Unlock()
-	exact, err := j.judgeAgain(ctx, c, open, f.Candidate, image, variant)
+	exact, err := j.judgeAgain(ctx, c, open, f.Candidate, compiled.Image, variant)
 	if err != nil {
 		return Confirmation{}, err
 	}
 	plan := j.plan(c, variant, f.Candidate, open.prepared.Align[variant.ID])
 	plan.Node, plan.Exact = f.Node, exact
-	path, err := j.writeImage(image)
+	path, err := j.writeImage(compiled.Image)
 	if err != nil {
 		return Confirmation{}, err
 	}
 	defer os.Remove(path)
-	confirmation := Confirmation{Variant: f.Variant, Node: f.Node, Plan: plan, Image: image}
+	confirmation := Confirmation{Variant: f.Variant, Node: f.Node, Plan: plan, Image: compiled.Image}
 	j.quiet.Lock()
 	defer j.quiet.Unlock()
 	err = j.sequence(ctx, &confirmation, path, open.seed, finalists)

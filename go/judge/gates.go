@@ -42,7 +42,14 @@ func fail(status card.Status, format string, args ...any) error {
 // Judge takes a candidate through the gates. An error means that the harness is broken, or that ctx has ended.
 func (j *Judge) Judge(ctx context.Context, c *card.Card, candidate card.Candidate) (card.Verdict, error) {
 	began := time.Now()
-	verdict, err := j.judge(ctx, c, candidate)
+	verdict, compiled := card.Verdict{}, host.Built{}
+	open, err := j.opened(c)
+	if err == nil {
+		compiled, err = j.compile(ctx, candidate)
+	}
+	if err == nil {
+		verdict, err = j.judge(ctx, c, open, candidate, compiled.Image)
+	}
 	var failed *failure
 	if errors.As(err, &failed) {
 		verdict, err = card.Verdict{Status: failed.status, Detail: failed.detail}, nil
@@ -54,18 +61,14 @@ func (j *Judge) Judge(ctx context.Context, c *card.Card, candidate card.Candidat
 		return card.Verdict{}, fmt.Errorf("judge candidate `%s`: %w", candidate.ID, err)
 	}
 	verdict.Seconds = time.Since(began).Seconds()
+	if !compiled.Cached {
+		verdict.CompileMS = compiled.Seconds * 1e3
+	}
 	return verdict, nil
 }
 
-func (j *Judge) judge(ctx context.Context, c *card.Card, candidate card.Candidate) (card.Verdict, error) {
-	open, err := j.opened(c)
-	if err != nil {
-		return card.Verdict{}, err
-	}
-	image, err := j.compile(ctx, candidate)
-	if err != nil {
-		return card.Verdict{}, err
-	}
+// judge is every gate after the compiler's.
+func (j *Judge) judge(ctx context.Context, c *card.Card, open *opened, candidate card.Candidate, image []byte) (card.Verdict, error) {
 	j.lease.Lock()
 	defer j.lease.Unlock()
 	t, err := j.begin(ctx, c, open, candidate, image, c.Variants)
@@ -80,24 +83,21 @@ func (j *Judge) judge(ctx context.Context, c *card.Card, candidate card.Candidat
 }
 
 // compile is the first two gates.
-func (j *Judge) compile(ctx context.Context, candidate card.Candidate) ([]byte, error) {
+func (j *Judge) compile(ctx context.Context, candidate card.Candidate) (host.Built, error) {
 	if err := Policy(candidate); err != nil {
-		return nil, fail(card.Rejected, "policy: %v", err)
+		return host.Built{}, fail(card.Rejected, "policy: %v", err)
 	}
 	options, err := host.Options(candidate.Spec.Constants)
 	if err != nil {
-		return nil, fail(card.Rejected, "policy: %v", err)
+		return host.Built{}, fail(card.Rejected, "policy: %v", err)
 	}
 	j.quiet.RLock()
 	defer j.quiet.RUnlock()
 	built, err := j.program.Compile(ctx, candidate.Source, options)
-	if err != nil {
-		return nil, err
+	if err == nil && built.Failure != "" {
+		err = fail(card.CompileError, "%s", built.Failure)
 	}
-	if built.Failure != "" {
-		return nil, fail(card.CompileError, "%s", built.Failure)
-	}
-	return built.Image, nil
+	return built, err
 }
 
 // trial is one candidate in one fresh worker: no state of an earlier candidate can reach it. Under the lease.
