@@ -25,7 +25,7 @@ var (
 		"aligned", "always_inline", "assume", "assume_aligned", "cold", "const", "ext_vector_type", "fallthrough", "flatten", "hot", "likely",
 		"may_alias", "maybe_unused", "noinline", "nonnull", "pure", "restrict", "unlikely", "unused", "vector_size", "gnu",
 	}
-	pragmas = regexp.MustCompile(`^(once|GCC ivdep|GCC unroll [0-9]{1,3}|unroll [0-9]{1,3}|clang loop (vectorize|unroll|interleave)\((enable|disable|full)\)|omp simd\b[a-z0-9_ :(),+*]*)$`)
+	pragmas = regexp.MustCompile(`^(once|GCC ivdep|GCC unroll ([0-9]{1,3}|[A-Z][A-Z0-9_]*)|unroll [0-9]{1,3}|clang loop (vectorize|unroll|interleave)\((enable|disable|full)\)|omp simd\b[a-z0-9_ :(),+*]*)$`)
 	include = regexp.MustCompile(`^["<]kf_kernel\.h[">]$`)
 
 	// names that a kernel has no use for, with why.
