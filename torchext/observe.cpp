@@ -53,6 +53,23 @@ std::set<std::string>& children() {
   return names;
 }
 
+// The descriptors of the tensor arguments in slot order.
+void tensors_of(const std::vector<Argument>& arguments, std::vector<const Argument*>& out) {
+  for (const Argument& a : arguments) {
+    if (std::string_view(a.kind) == "tensor") out.push_back(&a);
+    tensors_of(a.items, out);
+  }
+}
+
+// Whether eager gave a written tensor another geometry (it resizes an `out` of the wrong size): no plan can do that.
+bool resized(const std::vector<Argument>& arguments, const std::vector<Output>& outputs) {
+  std::vector<const Argument*> slots;
+  tensors_of(arguments, slots);
+  return std::any_of(outputs.begin(), outputs.end(), [&](const Output& o) {
+    return o.alias >= 0 && (o.sizes != slots[o.alias]->sizes || o.strides != slots[o.alias]->strides || o.dtype != slots[o.alias]->dtype);
+  });
+}
+
 uint32_t alignment_of(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   return static_cast<uint32_t>(std::min<uintptr_t>(address & (~address + 1), 4096));
@@ -113,6 +130,7 @@ bool reserve_payload(const OpEntry& entry, const kf::CallWords& words, uint64_t 
 
 void record_call(const OpEntry& entry, const Call& call, std::vector<Argument> arguments, std::vector<Argument> payload, std::vector<Output> outputs,
                  std::set<std::string> children, int64_t ns) {
+  if (resized(arguments, outputs)) return;
   Capture& state = capture();
   const std::lock_guard lock(state.mutex);
   if ((g_mode.load(std::memory_order_relaxed) & kCapture) == 0) return;  // ended meanwhile

@@ -141,8 +141,11 @@ def _variables() -> dict[str, Any]:
     import torch
 
     g = torch.Generator().manual_seed(7)
-    r = lambda *sizes: torch.randn(*sizes, generator=g)  # noqa: E731
     e = torch.empty
+
+    def r(*sizes: int) -> Any:
+        return torch.randn(*sizes, generator=g)
+
     return {
         "x": r(2, 4, 8, 8), "y": r(2, 4, 8, 8), "p": r(2, 4, 8, 8).abs() + 0.5, "k": r(2, 4, 8, 8) > 0, "s": torch.tensor(0.5),
         "o": e(2, 4, 8, 8), "oo": e(2, 8, 8, 8), "r": e(2, 4, 8), "r1": e(2, 4, 8, 1), "r2": e(2, 4, 8, 1), "g1": e(2, 2), "g2": e(2, 2),
@@ -174,7 +177,13 @@ class Sample:
         chosen = []
         for name in self.names:
             value = values[name]
-            if grad and not out_form and value.is_floating_point() and not name.startswith("o") and name not in ("rm", "rv"):
+            if (
+                grad
+                and not out_form
+                and value.is_floating_point()
+                and not name.startswith("o")
+                and name not in ("rm", "rv")
+            ):
                 value = value.requires_grad_() * 1
             chosen.append(value)
         return tuple(chosen)
@@ -185,7 +194,10 @@ class Sample:
         import torch.nn.functional as F
 
         scope = {"torch": torch, "F": F}
-        return eval(f"lambda {', '.join(self.names)}: {self.text}", scope)  # noqa: S307 the text is the table's
+        made: Callable[..., Any] = eval(
+            f"lambda {', '.join(self.names)}: {self.text}", scope
+        )  # the text is the table's
+        return made
 
 
 def samples() -> dict[str, Sample]:
@@ -281,15 +293,23 @@ def table(modes: tuple[str, ...] = MODES, progress: Callable[[str], None] = lamb
             progress(f"{overload} {mode}")
             cells.append(cell(sample, mode))
         lines.append(f"| `{overload.removeprefix('aten::')}` | `{sample.text}` | " + " | ".join(cells) + " |")
-    lines += ["", "CUDA only, not run here: " + ", ".join(f"`{o.removeprefix('aten::')}`" for o in elsewhere) + ".", ""]
+    lines += [
+        "",
+        "CUDA only, not run here: " + ", ".join(f"`{o.removeprefix('aten::')}`" for o in elsewhere) + ".",
+        "",
+    ]
     return "\n".join(lines)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Print the table, or write it."""
-    parser = argparse.ArgumentParser(prog="python -m kernelforge.reach", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(
+        prog="python -m kernelforge.reach", description=__doc__.splitlines()[0] if __doc__ else None
+    )
     parser.add_argument("--write", type=Path, help="file to write (default: standard output)")
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES), help="modes to run (default: all)")
+    parser.add_argument(
+        "--modes", nargs="+", choices=MODES, default=list(MODES), help="modes to run (default: all)"
+    )
     given = parser.parse_args(argv)
     text = table(tuple(given.modes))
     if given.write is None:

@@ -1,0 +1,111 @@
+"""What decides beside the call itself: determinism, training, the thread count, the switches, and what is published."""
+
+import threading
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from handmade import record
+from serving import alone, close, ext, fallbacks, hits, plans_for, published, serving
+
+torch.manual_seed(5)
+X = torch.randn(4, 6)
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    with torch.no_grad():
+        yield
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_deterministic_mode(deterministic):
+    with serving(lambda: torch.relu(X), deterministic=deterministic):
+        torch.use_deterministic_algorithms(True)
+        try:
+            assert torch.equal(torch.relu(X), X.clamp(min=0))
+        finally:
+            torch.use_deterministic_algorithms(False)
+        assert hits("aten::relu") == int(deterministic)
+        assert fallbacks("aten::relu") == ({} if deterministic else {"deterministic": 1})
+        torch.relu(X)
+        assert hits("aten::relu") == 1 + int(deterministic)
+
+
+def test_batch_norm_in_training_runs_on_eager_and_updates_its_statistics():
+    x = torch.randn(8, 4)
+    mean, var = torch.zeros(4), torch.ones(4)
+    with serving(lambda: F.batch_norm(x, mean, var)):
+        F.batch_norm(x, mean, var)
+        assert hits("aten::native_batch_norm") == 1
+        records = record(lambda: F.batch_norm(x, mean, var, training=True))
+        assert "aten::native_batch_norm" not in [r["overload"] for r in records]
+        mean.zero_()
+        F.batch_norm(x, mean, var, training=True)
+        assert fallbacks("aten::native_batch_norm") == {"rule": 1}
+        close(mean, 0.1 * x.mean(0))
+
+
+def test_attention_with_dropout_is_not_recorded():
+    q = torch.randn(1, 2, 8, 4)
+    assert [r["overload"] for r in record(lambda: F.scaled_dot_product_attention(q, q, q))] == [
+        "aten::_scaled_dot_product_flash_attention_for_cpu"
+    ]
+    records = record(lambda: F.scaled_dot_product_attention(q, q, q, dropout_p=0.5))
+    assert "aten::_scaled_dot_product_flash_attention_for_cpu" not in [r["overload"] for r in records]
+
+
+def test_disabled_is_process_wide():
+    with serving(lambda: torch.relu(X)):
+        assert ext().enabled()
+        ext().set_enabled(False)
+        try:
+            assert not ext().enabled()
+            torch.relu(X)
+            assert alone("aten::relu") == "disabled"
+        finally:
+            ext().set_enabled(True)
+        torch.relu(X)
+        assert hits("aten::relu") == 1
+
+
+def test_thread_count_is_part_of_the_plan():
+    before = torch.get_num_threads()
+    with serving(lambda: torch.relu(X), threads=before + 1):
+        assert torch.equal(torch.relu(X), X.clamp(min=0))
+        assert alone("aten::relu") == "threads"
+
+
+def test_unpublished_plans_are_not_served_and_can_return():
+    plans = plans_for(lambda: torch.relu(X))
+    with published(plans):
+        torch.relu(X)
+        assert plans[0].published
+        assert plans[0].hits == 1
+    assert not plans[0].published
+    torch.relu(X)
+    assert plans[0].hits == 1
+    with published(plans):
+        torch.relu(X)
+        assert plans[0].hits == 1  # published() starts at zero
+
+
+def test_a_served_call_costs_no_python_and_no_gil():
+    """Timing runs without the GIL: another Python thread makes progress meanwhile."""
+    ticks, stop = [0], threading.Event()
+
+    def tick():
+        while not stop.is_set():
+            ticks[0] += 1
+
+    thread = threading.Thread(target=tick)
+    with serving(lambda: torch.relu(X)):
+        thread.start()
+        before = ticks[0]
+        ext().time_calls("aten::relu", [[X]], 20, 2000, True)
+        during = ticks[0] - before
+        stop.set()
+        thread.join()
+        assert hits("aten::relu") == 40001
+    assert during > 100
