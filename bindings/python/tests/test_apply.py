@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import kernelforge
 import packs
-import pytest
 from kernelforge import _ext, _pack
 from kernelforge.errors import EnvironmentFault, PackFault, UsageFault, VerifyFault
 

@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import kernelforge
 import pytest
+
+import kernelforge
 from kernelforge import cli
 from kernelforge.errors import EXIT_CODES
 

@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+
 from kernelforge import _inputs
 from kernelforge._model import Wanted, make
 from kernelforge.errors import EnvironmentFault, ModelFault, UsageFault

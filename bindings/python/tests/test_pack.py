@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from kernelforge import _pack
 from kernelforge.errors import PackFault, UsageFault
 

@@ -4,6 +4,7 @@ import html.parser
 import json
 
 import pytest
+
 from kernelforge._measure import from_pairs, median_interval
 from kernelforge._progress import Progress, span
 from kernelforge._report import Report, rows_of
