@@ -241,16 +241,23 @@ KF_INLINE void kf_stream_end() { _mm_sfence(); }
 template <class V> KF_INLINE V kf_max(V a, V b) { return ((a > b) | (a != a)) ? a : b; }
 template <class V> KF_INLINE V kf_min(V a, V b) { return ((a < b) | (a != a)) ? a : b; }
 
+// ---- lanes by constant positions: kf_shuffle(a, b, f) has lane f(l) of a followed by b in lane l -------------------------------------
+
+template <int... K> struct kf_ints {};
+template <int N, int... K> struct kf_upto : kf_upto<N - 1, N - 1, K...> {};
+template <int... K> struct kf_upto<0, K...> { using type = kf_ints<K...>; };
+template <class V, class F, int... K> KF_INLINE V kf_shuffle(V a, V b, F, kf_ints<K...>) { return __builtin_shufflevector(a, b, F{}(K)...); }
+template <class V, class F> KF_INLINE V kf_shuffle(V a, V b, F f) {
+  return kf_shuffle(a, b, f, typename kf_upto<int(sizeof(V) / sizeof(a[0]))>::type{});
+}
+
 // ---- over the lanes of one vector: pairwise, the same order on every run ------------------------------------------------------------
 
-template <class V, class F> KF_INLINE auto kf_fold(V v, F f) {
-  constexpr int n = sizeof(V) / sizeof(v[0]);
-  decltype(+v[0]) t[n];
-  __builtin_memcpy(t, &v, sizeof v);
-  for (int step = n / 2; step > 0; step /= 2)
-    for (int i = 0; i < step; ++i) t[i] = f(t[i], t[i + step]);
-  return t[0];
+template <int STEP, class V, class F> KF_INLINE V kf_fold_step(V v, F f) {
+  if constexpr (STEP == 0) return v;
+  else return kf_fold_step<STEP / 2>(f(v, kf_shuffle(v, v, [](int l) { return (l + STEP) % int(sizeof(V) / sizeof(v[0])); })), f);
 }
+template <class V, class F> KF_INLINE auto kf_fold(V v, F f) { return kf_fold_step<int(sizeof(V) / sizeof(v[0])) / 2>(v, f)[0]; }
 template <class V> KF_INLINE auto kf_hsum(V v) { return kf_fold(v, [](auto a, auto b) { return a + b; }); }
 template <class V> KF_INLINE auto kf_hmax(V v) { return kf_fold(v, [](auto a, auto b) { return kf_max(a, b); }); }
 template <class V> KF_INLINE auto kf_hmin(V v) { return kf_fold(v, [](auto a, auto b) { return kf_min(a, b); }); }

@@ -88,10 +88,7 @@ func pieceRows(p Point, all string) string {
 
 // blocks is the number of vectors in a row of so many columns.
 func blocks(columns int64, p Point, dtype string) int64 {
-	lanes := int64(p["KF_LANES"])
-	if dtype == "float64" {
-		lanes /= 2
-	}
+	lanes := laneCount(p, ctypes[dtype])
 	return (columns + lanes - 1) / lanes
 }
 

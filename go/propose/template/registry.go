@@ -8,6 +8,7 @@ import (
 
 // families, best guess first where several apply to a card.
 var families = slices.Concat([]Family{
+	transpose{},
 	pointwise{},
 	element{},
 }, pools, norms)

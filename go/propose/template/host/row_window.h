@@ -34,7 +34,8 @@ struct Block {
   }
   // Column k of each window, from a row's loads.
   static KF_INLINE V column(const V* w, int k) {
-    if constexpr (PAIRS) return __builtin_shuffle(w[k / 2 * 2], w[k / 2 * 2 + 1], iota() * 2 + J(k % 2));
+    if constexpr (PAIRS) return k % 2 ? kf_shuffle(w[k / 2 * 2], w[k / 2 * 2 + 1], [](int l) { return 2 * l + 1; })
+                                   : kf_shuffle(w[k / 2 * 2], w[k / 2 * 2 + 1], [](int l) { return 2 * l; });
     return w[k];
   }
 };

@@ -1,0 +1,158 @@
+package template
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/propose"
+)
+
+var softmaxes = overloads("_softmax _softmax.out _log_softmax _log_softmax.out")
+
+// softmaxDim is the dim of a call, counted from the front; false where the call is not for these families: a contiguous tensor with elements
+// and a dense output.
+func softmaxDim(call card.Call) (int, bool) {
+	self := argument(call, "self")
+	var dim int
+	arg := argument(call, "dim")
+	if arg.Kind != "int" || json.Unmarshal(arg.Value, &dim) != nil || self.Kind != "tensor" || len(self.Sizes) == 0 || len(call.Outputs) != 1 {
+		return 0, false
+	}
+	if dim < 0 {
+		dim += len(self.Sizes)
+	}
+	out := call.Outputs[0]
+	ok := dim >= 0 && dim < len(self.Sizes) && slices.Min(self.Sizes) > 0 && contiguous(self) && denseFrom(out.Sizes, out.Strides, 0)
+	half := self.DType == "float16" && out.DType == "float32" // half_to_float
+	return dim, ok && isFloat(self.DType) && (out.DType == self.DType || half)
+}
+
+// softmaxApplies says whether the dim of every variant is followed by one column (rows) or by more.
+func softmaxApplies(c *card.Card, rows bool) bool {
+	if _, ok := hostCall(c, softmaxes); !ok {
+		return false
+	}
+	return everyVariant(c, func(call card.Call) bool {
+		dim, ok := softmaxDim(call)
+		if !ok {
+			return false
+		}
+		inner := int64(1)
+		for _, size := range argument(call, "self").Sizes[dim+1:] {
+			inner *= size
+		}
+		return (inner == 1) == rows
+	})
+}
+
+// longest is the longest dim of the variants.
+func longest(c *card.Card) int64 {
+	var most int64
+	for _, variant := range c.Variants {
+		if dim, ok := softmaxDim(variant.Call); ok {
+			most = max(most, argument(variant.Call, "self").Sizes[dim])
+		}
+	}
+	return most
+}
+
+// keeping offers to keep exponentials; half types need a buffer for them on the stack, at most 64 KiB.
+func keeping(c *card.Card, buffer int64) []Param {
+	call := c.Variants[0].Call
+	half := call.Outputs[0].DType != "float32" && call.Outputs[0].DType != "float64"
+	switch {
+	case strings.Contains(c.Overload, "_log_softmax"):
+		return nil
+	case half && buffer > 64<<10:
+		return []Param{{"KEEP", []int{0}, 0}}
+	}
+	return []Param{{"KEEP", []int{0, 1}, 1}}
+}
+
+func softmaxConstants(c *card.Card, p Point) map[string]string {
+	call := c.Variants[0].Call
+	constants := map[string]string{
+		"IN": ctypes[argument(call, "self").DType], "OUT": ctypes[call.Outputs[0].DType],
+		"LOG": boolean(strings.Contains(c.Overload, "_log_softmax")),
+	}
+	if _, ok := p["KEEP"]; !ok {
+		constants["KEEP"] = "0"
+	}
+	return constants
+}
+
+// softmaxRows is host/softmax_rows.cc: along the innermost dim.
+type softmaxRows struct{}
+
+func (softmaxRows) Name() string { return "softmax_rows" }
+
+func (softmaxRows) Applies(c *card.Card) bool { return softmaxApplies(c, true) }
+
+func (softmaxRows) Params(c *card.Card, f propose.Facts) []Param {
+	unroll := Param{"UNROLL", []int{1, 2, 4}, 2}
+	if longest(c) <= 64 {
+		unroll.Default = 1
+	}
+	return append([]Param{lanes(f), unroll, {"GRAIN", []int{1, 4, 16, 64}, 16}}, keeping(c, longest(c)*4)...)
+}
+
+func (softmaxRows) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
+	dim, ok := softmaxDim(c.Variants[0].Call)
+	if !ok {
+		return card.Candidate{}, fmt.Errorf("overload `%s`: its dim is not constant", c.Overload)
+	}
+	constants := softmaxConstants(c, p)
+	constants["WIDTH"] = "1"
+	if constants["OUT"] != "float" && constants["OUT"] != "double" && p["KEEP"] == 1 {
+		constants["WIDTH"] = strconv.FormatInt(longest(c), 10)
+	}
+	length := fmt.Sprintf("self_size%d", dim)
+	args := []card.SpecArg{slot("self"), slot("out0"), integer(length)}
+	return card.Candidate{
+		Source: hostPage("softmax_rows", nil),
+		Spec:   single(p, constants, "self_numel / "+length, strconv.Itoa(p["GRAIN"]), args),
+	}, nil
+}
+
+// softmaxColumns is host/softmax_columns.cc: along any other dim.
+type softmaxColumns struct{}
+
+func (softmaxColumns) Name() string { return "softmax_columns" }
+
+func (softmaxColumns) Applies(c *card.Card) bool { return softmaxApplies(c, false) }
+
+func (softmaxColumns) Params(c *card.Card, f propose.Facts) []Param {
+	params := []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, {"GRAIN", []int{1, 2, 8}, 1}}
+	return append(params, keeping(c, longest(c)*4*16*4)...)
+}
+
+func (softmaxColumns) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
+	call := c.Variants[0].Call
+	dim, ok := softmaxDim(call)
+	if !ok {
+		return card.Candidate{}, fmt.Errorf("overload `%s`: its dim is not constant", c.Overload)
+	}
+	constants := softmaxConstants(c, p)
+	constants["LENGTH"] = "1"
+	if constants["OUT"] != "float" && constants["OUT"] != "double" && p["KEEP"] == 1 {
+		constants["LENGTH"] = strconv.FormatInt(longest(c), 10)
+	}
+	rank := len(argument(call, "self").Sizes)
+	inner := product("self", dim+1, rank)
+	args := []card.SpecArg{slot("self"), slot("out0"), integer(fmt.Sprintf("self_size%d", dim)), integer(inner)}
+	step := p["UNROLL"] * int(laneCount(p, constants["IN"]))
+	work := fmt.Sprintf("%s * ceildiv(%s, %d)", product("self", 0, dim), inner, step)
+	return card.Candidate{Source: hostPage("softmax_columns", nil), Spec: single(p, constants, work, strconv.Itoa(p["GRAIN"]), args)}, nil
+}
+
+// laneCount is the number of lanes of the arithmetic vector of a C type.
+func laneCount(p Point, ctype string) int64 {
+	if ctype == "double" {
+		return int64(p["KF_LANES"]) / 2
+	}
+	return int64(p["KF_LANES"])
+}
