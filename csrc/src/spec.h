@@ -40,7 +40,7 @@ struct Spec {
   uint32_t slots() const { return inputs + outputs + static_cast<uint32_t>(workspaces.size()); }
 };
 
-inline constexpr size_t kKernelsMax = 16, kKernelArgsMax = 64, kWorkspacesMax = 16, kConstantsMax = 64;
+inline constexpr size_t kKernelsMax = 16, kKernelArgsMax = 256, kWorkspacesMax = 16, kConstantsMax = 64;
 inline constexpr int64_t kWorkspaceBytesMax = int64_t{1} << 40;
 
 // names: the call's and the device's facts.

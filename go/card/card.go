@@ -9,7 +9,7 @@ import "encoding/json"
 // Arg is one argument of a call, in schema order. Kind decides which fields exist; see docs/formats.md, `call`. Sizes and Strides of a 0-dim
 // tensor are empty, not nil.
 type Arg struct {
-	Name          string          `json:"name"`
+	Name          string          `json:"name,omitempty"` // list elements have none
 	Kind          string          `json:"kind"`
 	DType         string          `json:"dtype,omitempty"`
 	Sizes         []int64         `json:"sizes,omitzero"`

@@ -133,7 +133,10 @@ func (v *Variant) validate(overload string) error {
 
 // Validate says what is wrong with a call, naming the argument.
 func (c *Call) Validate() error {
-	for _, arg := range c.Args {
+	for i, arg := range c.Args {
+		if arg.Name == "" {
+			return fmt.Errorf("`args[%d].name`: the field is missing", i)
+		}
 		if err := arg.validate(); err != nil {
 			return fmt.Errorf("argument `%s`: %w", arg.Name, err)
 		}
