@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import _core, _ext, _measure, _outputs, _pack, _pins, _search, _settings, _studies
+from . import _core, _ext, _measure, _pack, _pins, _search, _settings, _studies
 from ._inputs import device_of, forward_of
 from ._profile import profile
 from ._progress import Progress
@@ -219,8 +219,12 @@ class Job:
         serving = bool(plans) and not a.review
         if serving:
             _pack.apply(self.folder, exact=a.exact)
-            outputs = self._checked_outputs()
-            model = self._whole_model(outcome, [p["id"] for p in plans])
+            # The study's measurement counts only if it was of just these plans.
+            seen = outcome.model
+            if seen is not None and sorted(seen["plans"]) != sorted(p["id"] for p in plans):
+                seen = None
+            outputs = self._checked_outputs(seen)
+            model = self._whole_model(seen)
         else:
             outputs, model = {}, {"ratio": None, "why": self._why_not(plans)}
         self.seconds["total"] = time.monotonic() - self.started
@@ -259,21 +263,26 @@ class Job:
             _core.call("store.result", store=self.store, study=self.study, result=data)
         return Report(data)
 
-    def _checked_outputs(self) -> dict[str, Any]:
-        """Compare the model's outputs with eager's; withdraw the pack if they differ."""
-        outputs = _outputs.compare(self.forward, self.extension)
-        if outputs["status"] != "ok":
+    def _checked_outputs(self, seen: dict[str, Any] | None) -> dict[str, Any]:
+        """Judge the model's outputs with the pack served; withdraw it if they are not as right as eager's."""
+        from .referee.model import Model, outputs_of
+
+        if seen is not None:
+            status, detail = seen["status"], seen["detail"]
+        else:
+            judge = Model(self.forward, self.model, self.inputs)
+            status, detail = judge.compare(judge.eager(self.extension), outputs_of(self.forward))
+        if status != "ok":
             _pack.restore(self.folder)
             raise VerifyFault(
-                f"optimize `{self.asked.name}`: the model's outputs with plans are not eager's: {outputs['detail']}; its plans are not served",
+                f"optimize `{self.asked.name}`: the model's outputs with plans are not as right as eager's: {detail}; its plans are not served",
                 hint=f"`kernelforge verify {self.folder}` judges each plan alone; please report this",
             )
-        return outputs
+        return {"status": status, "detail": detail}
 
-    def _whole_model(self, outcome: _search.Outcome, served: list[str]) -> dict[str, Any]:
-        """Return the paired time of the forward with and without plans: the study's own measurement if it was of just these plans."""
-        seen = outcome.model
-        if seen is not None and sorted(seen["plans"]) == sorted(served) and len(seen["on_ms"]) >= _BLOCKS:
+    def _whole_model(self, seen: dict[str, Any] | None) -> dict[str, Any]:
+        """Return the paired time of the forward with and without plans: the study's own measurement if it is long enough."""
+        if seen is not None and len(seen["on_ms"]) >= _BLOCKS:
             return _measure.from_pairs(seen["off_ms"], seen["on_ms"]).to_dict()
         switch = self.extension.set_enabled
         return _measure.time_model(

@@ -1,40 +1,19 @@
-"""Whether a model's outputs with plans are eager's outputs: the last check, on the whole model.
+"""How far a model's outputs with plans are from eager's: bitwise equal, or the largest difference relative to the tensor's largest value.
 
-Operators are judged one by one, strictly, by the referee. Here their small differences have gone through the whole network, so equality is stated
-as what it is: bitwise, or the largest difference relative to the tensor's largest value, against what a change of summation order may do.
+The referee holds both against a model in float64 (`referee/model.py`); the limits here speak where that cannot be run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-
-from ._inputs import tensors_of
 
 # Relative to the largest absolute value of the tensor. 64 unit roundoffs of float32 is 4e-6; a network of some hundred layers stays below 1e-3
 # unless something is wrong; half precision carries 2^-8 (bfloat16) or 2^-11 a rounding.
 _LIMIT = {"float64": 1e-9, "float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}
 
 
-def compare(forward: Callable[[], Any], extension: Any) -> dict[str, Any]:
-    """Run the model with plans and without, return {"status": "ok" or "wrong_value", "detail", "exact", "worst"}."""
-    import torch
-
-    with torch.random.fork_rng(devices=[]):
-        state = torch.random.get_rng_state()
-        extension.set_enabled(True)
-        ours = [t.detach().clone() for t in tensors_of(forward())]
-        torch.random.set_rng_state(state)  # dropout in a training model draws the same numbers
-        extension.set_enabled(False)
-        try:
-            eager = list(tensors_of(forward()))
-        finally:
-            extension.set_enabled(True)
-    return compare_tensors(eager, ours)
-
-
 def compare_tensors(eager: list[Any], ours: list[Any]) -> dict[str, Any]:
-    """Compare lists of tensors; see `compare`."""
+    """Return {"status": "ok", "wrong_value" or "wrong_shape", "detail", "exact", "worst"} of two lists of tensors."""
     import torch
 
     if len(eager) != len(ours) or any(

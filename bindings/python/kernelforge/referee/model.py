@@ -41,7 +41,7 @@ def confirm_model(
     with serving(extension, opened):
         eager = judge.eager(extension)
         extension.set_enabled(True)
-        status, detail = judge.compare(eager, _outputs_of(forward))
+        status, detail = judge.compare(eager, outputs_of(forward))
         while status == "ok" and len(on) < blocks:
             for plans_on in chance.sample((True, False), 2):
                 extension.set_enabled(plans_on)
@@ -51,7 +51,7 @@ def confirm_model(
     return {"on_ms": on, "off_ms": off, "status": status, "detail": detail}
 
 
-def _outputs_of(forward: Callable[[], Any]) -> list[torch.Tensor]:
+def outputs_of(forward: Callable[[], Any]) -> list[torch.Tensor]:
     """Return private copies of a forward's tensors; random operators draw the same numbers each time."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -81,7 +81,7 @@ class Model:
         """Return eager's outputs, computed once."""
         if self._eager is None:
             with _off(extension):
-                self._eager = _outputs_of(self._forward)
+                self._eager = outputs_of(self._forward)
         return self._eager
 
     def compare(self, eager: list[torch.Tensor], ours: list[torch.Tensor]) -> tuple[str, str]:
@@ -145,7 +145,7 @@ class Model:
             return type(value)(map(deep, value)) if type(value) in (tuple, list) else value
 
         changed_args, changed_kwargs = deep(args), deep(kwargs)
-        return _outputs_of(lambda: model(*changed_args, **changed_kwargs))
+        return outputs_of(lambda: model(*changed_args, **changed_kwargs))
 
 
 @contextmanager
