@@ -16,31 +16,41 @@ import (
 	"github.com/kernelforge/kernelforge/go/store"
 )
 
-// finalists are, for each variant, the nodes with the least search costs below 1 that no confirmation has seen yet: the search's timing may be
-// across processes, so only a confirmation in the user's process makes a winner.
-func (r *run) finalists() [][]judge.Finalist {
-	var all [][]judge.Finalist
-	for _, given := range r.card.Variants {
-		variant := r.names.toStored[given.ID]
-		var best []judge.Finalist
-		costs := map[int]float64{}
-		for id := 1; id < len(r.nodes); id++ {
-			cost, ok := variantCost(r.nodes[id].Verdict, variant)
-			if !ok || cost >= 1 {
-				continue
-			}
-			costs[id] = cost
-			best = append(best, judge.Finalist{Node: id, Candidate: r.nodes[id].Candidate, Variant: variant})
-		}
-		slices.SortStableFunc(best, func(a, b judge.Finalist) int { return cmp.Compare(costs[a.Node], costs[b.Node]) })
-		best = slices.DeleteFunc(best[:min(len(best), finalistsEach)], func(f judge.Finalist) bool {
-			_, seen := r.history.confirmed[confirmKey(variant, f.Node)]
-			return seen
-		})
-		if len(best) > 0 {
-			all = append(all, best)
-		}
+// contest is what one variant may win: the nodes with the least search costs below 1, the best first, and the part of the model's time that
+// the best would save.
+type contest struct {
+	variant   string // as the store calls it
+	finalists []judge.Finalist
+	saves     float64
+}
+
+// contests lists the variants that have finalists, the one that saves most first. The search's timing may be across processes, so only a
+// confirmation in the user's process makes a winner.
+func (r *run) contests() []contest {
+	eager := 0.0
+	for _, v := range r.card.Variants {
+		eager += float64(v.Calls) * v.EagerUS
 	}
+	var all []contest
+	for _, v := range r.card.Variants {
+		variant := r.names.toStored[v.ID]
+		costs := map[int]float64{}
+		c := contest{variant: variant}
+		for id := 1; id < len(r.nodes); id++ {
+			if cost, ok := variantCost(r.nodes[id].Verdict, variant); ok && cost < 1 {
+				costs[id] = cost
+				c.finalists = append(c.finalists, judge.Finalist{Node: id, Candidate: r.nodes[id].Candidate, Variant: variant})
+			}
+		}
+		if len(c.finalists) == 0 {
+			continue
+		}
+		slices.SortStableFunc(c.finalists, func(a, b judge.Finalist) int { return cmp.Compare(costs[a.Node], costs[b.Node]) })
+		c.finalists = c.finalists[:min(len(c.finalists), finalistsEach)]
+		c.saves = r.card.Share * float64(v.Calls) * v.EagerUS / eager * (1 - costs[c.finalists[0].Node])
+		all = append(all, c)
+	}
+	slices.SortStableFunc(all, func(a, b contest) int { return cmp.Compare(b.saves, a.saves) })
 	return all
 }
 
@@ -56,55 +66,75 @@ func variantCost(verdict card.Verdict, variant string) (float64, bool) {
 	return 0, false
 }
 
-// confirm has the finalists of each variant confirmed and keeps the winners. False: the user stopped it; a resume goes on with the rest.
-func (r *run) confirm(ctx context.Context) (done bool, err error) {
-	for _, finalists := range r.finalists() {
-		if r.finishing() {
-			return false, nil
-		}
-		if err := r.open(ctx); err != nil {
-			return false, err
-		}
-		theJudge, err := r.judge()
-		if err != nil {
-			return false, err
-		}
-		began := r.now()
-		confirmations, err := theJudge.Confirm(ctx, r.card, r.names.given(finalists))
-		if stopped := cancelled(ctx); stopped != nil {
-			return false, stopped
-		}
-		if err != nil {
-			return false, judgeError(err, "confirm finalists of `%s`", r.card.ID)
-		}
-		if err := r.keep(confirmations, r.now().Sub(began).Seconds()); err != nil {
-			return false, err
+// confirm has the best node of each variant confirmed, and the next best if that one is refused, and keeps the winners. What would save next to
+// nothing, and what comes when the seconds are spent, is left to eager; `left` counts those variants. Not done: the user stopped it, and a resume
+// goes on with the rest.
+func (r *run) confirm(ctx context.Context) (done bool, left int, err error) {
+	for _, c := range r.contests() {
+		for _, finalist := range c.finalists {
+			if r.finishing() {
+				return false, left, nil
+			}
+			before, seen := r.history.confirmed[confirmKey(c.variant, finalist.Node)]
+			if seen && before.Accepted {
+				break
+			}
+			if seen {
+				continue
+			}
+			if c.saves < *r.settings.MinGain*worthConfirming || (r.settings.Seconds > 0 && r.secondsLeft() <= 0) {
+				left++
+				break
+			}
+			accepted, err := r.confirmOne(ctx, finalist)
+			if err != nil {
+				return false, left, err
+			}
+			if accepted {
+				break
+			}
 		}
 	}
-	return true, nil
+	return true, left, nil
 }
 
-// keep logs what was confirmed, and a plan for each variant that has a better winner than before.
-func (r *run) keep(confirmations []judge.Confirmation, seconds float64) error {
-	entries := []store.Entry{{Kind: store.KindSpend, Data: spendEvent{What: "confirm", Seconds: seconds}}}
-	best := map[string]judge.Confirmation{}
-	for _, c := range confirmations {
-		if stored, ok := r.names.toStored[c.Variant]; ok {
-			c.Variant, c.Plan.Variant = stored, stored
-		}
-		if c.Node < 1 || c.Node >= len(r.nodes) {
-			return card.Fail(card.CodeJudge, "", "confirm finalists of `%s`: the judge named node %d (expected 1 to %d)", r.card.ID, c.Node, len(r.nodes)-1)
-		}
-		entries = append(entries, store.Entry{Kind: store.KindSamples, Data: samplesEvent{Variant: c.Variant, Node: c.Node, Accepted: c.Accepted,
-			Ratio: c.Ratio, Low: c.Low, High: c.High, Samples: c.Samples, EagerUS: c.EagerUS, KernelforgeUS: c.OursUS, AAHalfWidth: c.AAHalfWidth, Detail: c.Detail}})
-		if c.Accepted && c.Low > best[c.Variant].Low {
-			best[c.Variant] = c
-		}
+func (r *run) confirmOne(ctx context.Context, finalist judge.Finalist) (accepted bool, err error) {
+	if err := r.open(ctx); err != nil {
+		return false, err
 	}
-	for variant, c := range best {
-		if before, ok := r.history.winners[variant]; ok && before.Plan.Evidence.Low >= c.Low {
-			continue
-		}
+	theJudge, err := r.judge()
+	if err != nil {
+		return false, err
+	}
+	began := r.now()
+	confirmations, err := theJudge.Confirm(ctx, r.card, r.names.given([]judge.Finalist{finalist}))
+	if stopped := cancelled(ctx); stopped != nil {
+		return false, stopped
+	}
+	if err == nil && len(confirmations) != 1 {
+		err = fmt.Errorf("the judge gave %d answers (expected 1)", len(confirmations))
+	}
+	if err != nil {
+		return false, judgeError(err, "confirm node %d of `%s`", finalist.Node, r.card.ID)
+	}
+	return confirmations[0].Accepted, r.keep(confirmations[0], r.now().Sub(began).Seconds())
+}
+
+// keep logs what was confirmed, and a plan if it is the variant's best winner so far.
+func (r *run) keep(c judge.Confirmation, seconds float64) error {
+	if stored, ok := r.names.toStored[c.Variant]; ok {
+		c.Variant, c.Plan.Variant = stored, stored
+	}
+	if c.Node < 1 || c.Node >= len(r.nodes) {
+		return card.Fail(card.CodeJudge, "", "confirm a finalist of `%s`: the judge named node %d (expected 1 to %d)", r.card.ID, c.Node, len(r.nodes)-1)
+	}
+	entries := []store.Entry{
+		{Kind: store.KindSpend, Data: spendEvent{What: "confirm", Seconds: seconds}},
+		{Kind: store.KindSamples, Data: samplesEvent{Variant: c.Variant, Node: c.Node, Accepted: c.Accepted, Ratio: c.Ratio, Low: c.Low, High: c.High,
+			Samples: c.Samples, EagerUS: c.EagerUS, KernelforgeUS: c.OursUS, AAHalfWidth: c.AAHalfWidth, Detail: c.Detail}},
+	}
+	before, ok := r.history.winners[c.Variant]
+	if c.Accepted && (!ok || before.Plan.Evidence.Low < c.Low) {
 		winner, err := r.winner(c)
 		if err != nil {
 			return err
@@ -143,7 +173,7 @@ func planID(cardID, variant, candidate string, image []byte) string {
 	return "p-" + hex.EncodeToString(sum[:])[:8]
 }
 
-// winners gives all plans that are served as far as the log knows, by run and variant in the order of the cards, with the run's gain.
+// winnersOf gives the plans of a run that are served as far as the log knows, in the order of the card's variants.
 func (h *history) winnersOf(c *card.Card) []Winner {
 	var winners []Winner
 	past := h.runs[c.ID]

@@ -68,10 +68,11 @@ const (
 	defaultCandidates = 50
 	defaultMinGain    = 0.01
 	maxRepairs        = 3
-	finalistsEach     = 2   // nodes confirmed for each variant, at most
-	confirmReserve    = 0.2 // part of the seconds that searching leaves for confirming
-	guessSeconds      = 2   // of one candidate, before the first was judged
-	modelBlocks       = 12  // pairs of forwards, winners on and off
+	finalistsEach     = 2    // nodes confirmed for each variant, at most: the second if the first is refused
+	worthConfirming   = 0.02 // of min_gain: a variant that saves less is not worth the seconds of a confirmation
+	confirmReserve    = 0.2  // part of the seconds that searching leaves for confirming
+	guessSeconds      = 2    // of one candidate, before the first was judged
+	modelBlocks       = 12   // pairs of forwards, winners on and off
 )
 
 // complete fills in defaults and refuses what cannot be.

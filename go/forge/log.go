@@ -221,6 +221,7 @@ func (h *history) add(event store.Event) (err error) {
 	case store.KindSession:
 		var data sessionEvent
 		if data, err = decode[sessionEvent](event); err == nil {
+			data.Settings, err = data.Settings.complete()
 			h.settings = &data.Settings
 		}
 	case store.KindState:

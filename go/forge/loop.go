@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/kernelforge/kernelforge/go/card"
@@ -187,9 +188,12 @@ func (w *work) one(ctx context.Context, c *card.Card, cards []*card.Card) (did b
 	if err != nil || why == stoppedByUser {
 		return true, err
 	}
-	done, err := r.confirm(ctx)
+	done, left, err := r.confirm(ctx)
 	if err != nil || !done {
 		return true, err
+	}
+	if left > 0 {
+		why += fmt.Sprintf("; variants left to eager without a confirmation: %d (too little to gain, or no time left)", left)
 	}
 	w.budgets[c.ID] = r.history.judged
 	return true, w.append(c.ID, store.Entry{Kind: store.KindRun, Data: runEvent{State: runEnded, Why: why}})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -130,12 +131,51 @@ func TestOnlyConfirmedNodesWin(t *testing.T) {
 	if kinds(events)[store.KindModel] != 0 || len(asked) != 4 {
 		t.Errorf("events %v, confirmed %v (expected two nodes for each of two variants, no model)", kinds(events), asked)
 	}
+	for i := 0; i < len(asked); i += 2 {
+		if asked[i][:2] != asked[i+1][:2] {
+			t.Errorf("confirmed in the order %v (expected the next best of a variant right after the best was refused)", asked)
+		}
+	}
 	first := len(asked)
 	run1(t, configFor(t, path, table, Settings{Candidates: 21}, reluCard("c-00000001", 0.5)))
 	for _, key := range asked[first:] {
 		if slices.Contains(asked[:first], key) {
 			t.Errorf("%s was confirmed twice", key)
 		}
+	}
+}
+
+// A variant that cannot save anything to speak of, and one that comes when the seconds are spent, is left to eager.
+func TestVariantsThatAreNotWorthItAreNotConfirmed(t *testing.T) {
+	for name, settings := range map[string]Settings{"small": {Candidates: 20}, "late": {Candidates: 20, Seconds: 12}} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "store.db")
+			c := reluCard("c-00000001", 0.5)
+			if name == "small" {
+				c.Variants[1].EagerUS, c.Variants[1].RoofUS = 0.01, 0.001
+			}
+			table := tableFor(t)
+			config := configFor(t, path, table, settings, c)
+			if name == "late" {
+				tick, late := config.Now, false
+				config.Now = func() time.Time {
+					now := tick()
+					if late {
+						now = now.Add(time.Hour) // the first confirmation takes an hour
+					}
+					return now
+				}
+				table.confirms = func(f judge.Finalist, verdict card.Verdict) judge.Confirmation {
+					late = true
+					return judge.Confirmation{Variant: f.Variant, Node: f.Node, Accepted: true, Ratio: 2, Low: 2, High: 2, Image: []byte("x")}
+				}
+			}
+			run1(t, config)
+			v := view(t, path)
+			if len(v.Runs[0].Winners) != 1 || !strings.Contains(v.Runs[0].Why, "without a confirmation: 1 ") {
+				t.Errorf("%d winners, `%s` (expected one, and a word about the other variant)", len(v.Runs[0].Winners), v.Runs[0].Why)
+			}
+		})
 	}
 }
 
