@@ -1,6 +1,7 @@
 #include "discovery.h"
 
 #include <ATen/record_function.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -18,6 +19,7 @@ struct State {
   std::optional<at::CallbackHandle> handle;
   std::map<std::string, Discovered> found;
   uint64_t session = 0;
+  pid_t process = 0;  // that began; a forked child does not observe, since the lock may be held by a thread that does not exist there
 };
 State& state() {
   static auto* made = new State;  // leaked: threads may end events while the process exits
@@ -32,6 +34,7 @@ struct Frame : at::ObserverContext {
 thread_local Frame* open_frame = nullptr;
 
 std::unique_ptr<at::ObserverContext> enter(const at::RecordFunction&) {
+  if (getpid() != state().process) return nullptr;
   auto frame = std::make_unique<Frame>();
   {
     const std::lock_guard lock(state().mutex);
@@ -68,6 +71,7 @@ void discovery_begin() {
   if (state().handle.has_value()) at::removeCallback(*state().handle);
   state().found.clear();
   state().session += 1;
+  state().process = getpid();
   state().handle = at::addGlobalCallback(at::RecordFunctionCallback(enter, leave).scopes({at::RecordScope::FUNCTION}));
 }
 

@@ -3,6 +3,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/jit/frontend/function_schema_parser.h>
 
+#include <pthread.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -82,6 +84,10 @@ std::string refusal(const OpEntry& entry, const c10::OperatorHandle& op) {
   return "";
 }
 
+// A forked child (a DataLoader worker) keeps serving. It stops observing: the locks of capture and trace may have been held by a thread that
+// does not exist here, and nobody would read the records.
+void after_fork_in_child() { g_mode.fetch_and(~(kCapture | kTrace), std::memory_order_relaxed); }
+
 }  // namespace
 
 const Installed& install() {
@@ -93,6 +99,7 @@ const Installed& install() {
       mode_set(kDisabled, true);
       return;
     }
+    pthread_atfork(nullptr, nullptr, after_fork_in_child);
     // Leaked on purpose: destroying it would unregister the hooks while other static objects still run operators.
     auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::BackendSelect, __FILE__, __LINE__);
     for (OpEntry* entry : entries()) {

@@ -203,6 +203,16 @@ def test_make_fx_traces_the_operator_not_the_plan():
         assert hits("aten::relu") == 0
 
 
+def test_python_dispatcher_is_passed_by():
+    from torch._dispatch.python import enable_python_dispatcher
+
+    with torch.no_grad(), serving(lambda: torch.relu(X), only="aten::relu"):
+        with enable_python_dispatcher():
+            assert torch.equal(torch.relu(X), X.clamp(min=0))
+        torch.relu(X)
+        assert hits("aten::relu") >= 1
+
+
 def test_parameter_and_inference_tensors_are_plain():
     with serving(lambda: torch.relu(X), only="aten::relu"):
         parameter = torch.nn.Parameter(X.clone())

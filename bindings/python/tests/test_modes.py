@@ -327,3 +327,20 @@ def test_forked_loader_workers_are_served():
             assert served == index // 2 + 1  # each worker counts its own
         torch.relu(X)
         assert fallbacks("aten::relu") == {"threads": 1}  # here there are more
+
+
+def test_workers_forked_during_capture_observe_nothing_and_are_served():
+    """A profile's input may come from a loader: its workers are forked while capture, trace and discovery are on."""
+    module = ext()
+    with serving(lambda: torch.relu(X), threads=1):
+        module.capture_begin(1, 1 << 20)
+        module.discovery_begin()
+        module.trace_begin()
+        loader = torch.utils.data.DataLoader(
+            Relus(), batch_size=None, num_workers=1, multiprocessing_context="fork"
+        )
+        served = [served for _, served in loader]
+        assert module.trace_end() == []
+        assert {d["name"] for d in module.discovery_end()}.isdisjoint({"aten::relu"})
+        assert "aten::relu" not in [r["overload"] for r in module.capture_end()]
+    assert served == list(range(1, 9))
