@@ -16,6 +16,13 @@ import (
 // version is the distribution's; a test compares it with pyproject.toml.
 const version = "0.1.0"
 
+// tellVersion also says what the Go runtime has taken from the system: the core's own memory, beside the host program's.
+func tellVersion(struct{}) (any, error) {
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	return map[string]any{"version": version, "abi": abi, "memory_bytes": memory.Sys}, nil
+}
+
 // abi is KF_ABI_VERSION of kernelforge.h.
 const abi = 1
 
@@ -31,7 +38,7 @@ type operation func(request []byte) (any, error)
 
 // operations are all of them, by the names of docs/formats.md.
 var operations = map[string]operation{
-	"version":         operate(func(struct{}) (any, error) { return map[string]any{"version": version, "abi": abi}, nil }),
+	"version":         operate(tellVersion),
 	"study.start":     operate(startStudy),
 	"study.poll":      operate(pollStudy),
 	"study.answer":    operate(answerStudy),

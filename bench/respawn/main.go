@@ -1,0 +1,169 @@
+// Command respawn measures how long the search stands still after a candidate crashed or hung: from the end of the candidate (the fault, or
+// the deadline at which it is killed) to the answer of the next candidate in a fresh worker. It prints one JSON object; bench/search.py runs it.
+//
+//	go run ./bench/respawn WORKER RUNTIME [TIMES]
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/host"
+	"github.com/kernelforge/kernelforge/go/judge"
+	"github.com/kernelforge/kernelforge/go/worker"
+	"github.com/kernelforge/kernelforge/go/worker/kfr"
+)
+
+const (
+	elements = 1 << 20
+	limit    = 500 * time.Millisecond // deadline of a run; a hang stands for this long before it is killed, which is not counted
+	head     = "KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {\n  const float* x = (const float*)args[0].p; float* y = (float*)args[1].p;\n"
+	good     = head + "  for (int64_t i = begin; i < end; ++i) y[i] = x[i] > 0 ? x[i] : 0;\n}\n"
+	crash    = head + "  for (int64_t i = begin; i < end; ++i) *(volatile float*)(y + (i << 20)) = x[i];\n}\n"
+	hang     = head + "  for (volatile int64_t i = begin;; i = i) y[0] = x[0];\n}\n"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "respawn:", err)
+		os.Exit(1)
+	}
+}
+
+type bench struct {
+	config  worker.Config
+	plan    judge.Plan
+	buffers []worker.Buffer
+	fds     []int
+}
+
+func run(args []string) error {
+	if len(args) < 2 {
+		return errors.New("two arguments are missing (expected WORKER RUNTIME [TIMES])")
+	}
+	times := 10
+	if len(args) > 2 {
+		var err error
+		if times, err = strconv.Atoi(args[2]); err != nil {
+			return err
+		}
+	}
+	ctx := context.Background()
+	scratch, err := os.MkdirTemp("", "kernelforge-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	images, err := compile(ctx, args[0], scratch)
+	if err != nil {
+		return err
+	}
+	b, err := prepare(args[0], args[1], scratch)
+	if err != nil {
+		return err
+	}
+	seconds := map[string][]float64{}
+	for range times {
+		for _, kind := range []string{"crash", "hang"} {
+			s, err := b.once(ctx, images[kind], images["good"], kind == "hang")
+			if err != nil {
+				return fmt.Errorf("%s: %w", kind, err)
+			}
+			seconds[kind+"_s"] = append(seconds[kind+"_s"], s)
+		}
+	}
+	return json.NewEncoder(os.Stdout).Encode(seconds)
+}
+
+func compile(ctx context.Context, program, scratch string) (map[string][]byte, error) {
+	compiler, err := host.FindCompiler(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	cache, err := host.OpenCache(scratch + "/cache")
+	if err != nil {
+		return nil, err
+	}
+	pool := host.NewPool(program, compiler, host.ThisMachine("/"), scratch, cache, 1)
+	images := map[string][]byte{}
+	for name, source := range map[string]string{"good": good, "crash": crash, "hang": hang} {
+		built, err := pool.Compile(ctx, source, nil)
+		if err != nil || built.Failure != "" {
+			return nil, fmt.Errorf("compile `%s`: %s%w", name, built.Failure, err)
+		}
+		images[name] = built.Image
+	}
+	return images, nil
+}
+
+func prepare(program, runtime, scratch string) (*bench, error) {
+	library, err := kfr.Open(runtime)
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{config: worker.Config{Path: program, Runtime: runtime, Scratch: scratch, Threads: 2}}
+	for id := range 2 {
+		memory, err := library.NewMemory(4 * elements)
+		if err != nil {
+			return nil, err
+		}
+		b.buffers = append(b.buffers, worker.Buffer{ID: id, Bytes: library.Bytes(memory), Writable: id == 1})
+		b.fds = append(b.fds, library.FD(memory))
+	}
+	sizes, strides := []int64{elements}, []int64{1}
+	b.plan = judge.Plan{
+		ID: "p-00000000", Card: "c-00000000", Variant: "v0", State: "proposed", Align: []int{64, 64}, Threads: 2,
+		Call: card.Call{Overload: "aten::relu",
+			Args:    []card.Arg{{Name: "self", Kind: "tensor", DType: "float32", Sizes: sizes, Strides: strides}},
+			Outputs: []card.Output{{DType: "float32", Sizes: sizes, Strides: strides, Alias: -1}}},
+		Spec: card.Spec{Schema: 1, Constants: map[string]string{}, Workspaces: []card.Workspace{},
+			Kernels: []card.Kernel{{Entry: "kf_main", Work: "out0_numel", Grain: "65536", Args: []card.SpecArg{{Slot: "self"}, {Slot: "out0"}}}}},
+	}
+	return b, nil
+}
+
+// once runs a bad candidate to its end, then a good one; the time between the two answers is what a search loses.
+func (b *bench) once(ctx context.Context, bad, good []byte, hangs bool) (float64, error) {
+	w, kernel, err := b.start(ctx, bad)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if _, err := w.Run(ctx, limit, kernel, b.slots()); err == nil {
+		return 0, errors.New("the bad candidate ended well")
+	}
+	w.Kill()
+	next, kernel, err := b.start(ctx, good)
+	if err != nil {
+		return 0, err
+	}
+	defer next.Kill()
+	if _, err := next.Run(ctx, limit, kernel, b.slots()); err != nil {
+		return 0, err
+	}
+	lost := time.Since(began)
+	if hangs {
+		lost -= limit
+	}
+	return lost.Seconds(), nil
+}
+
+func (b *bench) slots() []worker.Slot { return []worker.Slot{{Buffer: 0}, {Buffer: 1}} }
+
+func (b *bench) start(ctx context.Context, image []byte) (*worker.Worker, int, error) {
+	w, err := worker.Start(ctx, b.config)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := w.Map(ctx, worker.StartLimit, b.buffers, b.fds); err != nil {
+		return nil, 0, err
+	}
+	kernel, err := w.Load(ctx, worker.StartLimit, b.plan, image)
+	return w, kernel, err
+}
