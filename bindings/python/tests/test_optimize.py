@@ -55,12 +55,16 @@ def net():
 
 @pytest.fixture(autouse=True)
 def clean():
+    """One thread: a pool of threads waits milliseconds at every barrier of a busy machine, and no test here is about threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     yield
+    torch.set_num_threads(threads)
     kernelforge.restore()
 
 
 def _command(*argv, **options):
-    env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), **options.pop("env", {})}
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "OMP_NUM_THREADS": "1", **options.pop("env", {})}
     return subprocess.run(
         [sys.executable, "-m", "kernelforge", *argv],
         capture_output=True,
@@ -316,7 +320,7 @@ LONG = ["--candidates", "60", "--ops", "max_pool2d*", "--min-share", "0", "--stu
 
 
 def _start(net_file, *more):
-    env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "kernelforge", "optimize", f"{net_file}:make", *LONG, *more]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
 
