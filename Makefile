@@ -135,12 +135,12 @@ fuzz: ## fuzz the readers of specs, packs and frames (clang; SECONDS_EACH=60)
 .PHONY: bench
 bench: build ## the benchmarks of this machine, into bench/results (resumable; BUDGET_S=600)
 	$(PY) bench/dispatch.py --budget-s $(or $(BUDGET_S),600)
-	$(PY) bench/search.py --budget-s $(or $(BUDGET_S),600)
+	PATH="$$(dirname $(GO)):$$PATH" $(PY) bench/search.py --budget-s $(or $(BUDGET_S),600)
 
 .PHONY: evidence
 evidence: bench ## all full-size results that this machine can give
 	$(BIN)/kernelforge demo --fresh --results bench/results/demo-host.json
-	$(PY) bench/reach.py
+	$(PY) -m kernelforge.reach --write docs/reach.md
 
 .PHONY: dist
 dist: $(STAMP)-venv core ## a source distribution that carries the built Go library and worker
