@@ -29,7 +29,7 @@ extern "C" {
 
 typedef enum kfr_status {
   KFR_OK = 0,
-  KFR_BAD_ARGUMENT = 1, /* a NULL, a length or an index that cannot be */
+  KFR_BAD_ARGUMENT = 1, /* a NULL, a length, a name or an index that cannot be */
   KFR_BAD_SPEC = 2,     /* launch spec or call does not follow its schema, or an expression fails */
   KFR_BAD_CODE = 3,     /* the image breaks the symbol or section rules, or lacks the entry point */
   KFR_BAD_PACK = 4,     /* pack.json does not follow its schema, or a hash differs */
@@ -64,15 +64,15 @@ int32_t kfr_dtype_from_name(const char* name);
 size_t kfr_dtype_size(int32_t dtype);
 
 /* Returns the dense id of an overload such as "aten::relu_" (nul), the same for the life of the process; ids start at 0.
- * Takes a lock: call it when a hook is registered, not on a call. -1 when KFR_MAX_OPS are in use. */
+ * Takes a lock: call it when a hook is registered, not on a call. -1 when KFR_MAX_OPS are in use, or the text is no overload name. */
 #define KFR_MAX_OPS 512
 int32_t kfr_op_id(const char* overload);
 
 /* ---- expressions ----------------------------------------------------------------------------------------- */
 
 /* Evaluates an expression of a launch spec: integers, names, + - * / % ( ) and ceildiv(a,b) min(a,b) max(a,b), in 64-bit integers.
- * Every overflow, division by zero, unknown name or trailing character is KFR_BAD_SPEC. `/` and `%` truncate, as in C.
- * names/values: `count` borrowed pairs. */
+ * Every overflow, division by zero, unknown name or trailing character is KFR_BAD_SPEC. `/` and `%` truncate, as in C; ceildiv rounds up.
+ * names/values: `count` borrowed pairs. A name given twice with different values cannot be used. */
 kfr_status kfr_expr_eval(const char* text, size_t text_n, const char* const* names, const int64_t* values, size_t count,
                          int64_t* result, kfr_error* error);
 
@@ -83,10 +83,11 @@ typedef struct kfr_plan kfr_plan;
 
 /* Makes a plan from its JSON (docs/formats.md, `plan`) and its code image (an ELF shared object for host, a cubin for CUDA).
  *
- * The image is checked (kfr_code_check) before it is loaded; loading runs no code of the image. The image is loaded from memory.
+ * Expressions are evaluated here, once, with the call's sizes and the device's facts; `threads` is the plan's own field.
+ * The image is checked (kfr_code_check) on a sealed copy and loaded from that copy, from memory; loading runs no code of the image.
  * device  KFR_HOST or a CUDA ordinal.
  * plan    owned by the caller until published; free with kfr_plan_free. A published plan is never freed (a reader may hold it).
- * Returns KFR_OK, KFR_BAD_SPEC, KFR_BAD_CODE, KFR_NO_DEVICE, KFR_SYSTEM, KFR_DRIVER. */
+ * Returns KFR_OK, KFR_BAD_ARGUMENT (also: overload ids are used up), KFR_BAD_SPEC, KFR_BAD_CODE, KFR_NO_DEVICE, KFR_SYSTEM, KFR_DRIVER. */
 kfr_status kfr_plan_create(const char* json, size_t json_n, const void* image, size_t image_n, int32_t device,
                            kfr_plan** plan, kfr_error* error);
 void kfr_plan_free(kfr_plan* plan); /* NULL allowed; refused silently for a published plan */
@@ -118,19 +119,20 @@ kfr_status kfr_plan_output(const kfr_plan* plan, uint32_t index, kfr_output* out
 /* ---- the plan table -------------------------------------------------------------------------------------- */
 
 /* Replaces the whole table of one device in one step; calls already running finish with the old one. count 0 empties it.
- * plans  borrowed array; the plans themselves pass to the runtime on success. Two plans with one guard: KFR_BAD_ARGUMENT.
+ * plans  borrowed array; the plans themselves pass to the runtime on success, for the life of the process, and may be published again.
+ *        Two plans with one guard, or a plan of another device: KFR_BAD_ARGUMENT, and the old table stays.
  * Every plan has been loaded by kfr_plan_create and is launched once here on scratch memory (host: no; CUDA: yes, so that a
  * capture never meets a load). Thread: any; one publisher at a time (KFR_BUSY). */
 kfr_status kfr_publish(kfr_plan* const* plans, size_t count, int32_t device, kfr_error* error);
 
 /* Returns the plan whose guard is exactly this call, or NULL. `words` come from kf::CallWords (kf_call.h).
- * Lock-free, allocation-free, about 20 ns. The caller still checks slot alignment and the determinism flag. */
+ * Lock-free, allocation-free, 10 to 20 ns (csrc/tests/lookup_bench.cc). The caller still checks slot alignment and the determinism flag. */
 const kfr_plan* kfr_lookup(int32_t op, int32_t device, const int64_t* words, uint32_t count);
 
 /* Returns 1 if any plan is published for the overload on this device: the check that keeps idle hooks cheap. */
 int32_t kfr_has_plans(int32_t op, int32_t device);
 
-/* Counters of a plan, relaxed. `kfr_plan_hit` adds one served call. */
+/* The counter of a plan, relaxed. `kfr_plan_hit` adds one served call; `kfr_plan_hits` reads it, and sets it to 0 if `reset`. */
 void kfr_plan_hit(const kfr_plan* plan);
 uint64_t kfr_plan_hits(const kfr_plan* plan, int32_t reset);
 
@@ -145,12 +147,17 @@ typedef struct kfr_parallel {
 } kfr_parallel;
 
 /* Runs the plan's kernels in order. slots: inputs, outputs, workspaces (kfr_plan_info). Workspaces marked zeroed are cleared here.
- * parallel  host target only. stream: CUstream for CUDA, ignored for host (which returns when the work is done).
- * Launching allocates nothing and takes no lock. An image's crash is the process's crash: only judged code runs outside the worker. */
+ * An output that is an input (alias) is written through the input's slot; its own slot is not read. A slot that a kernel uses is not NULL.
+ * parallel  host target only; its thread count must be the plan's (KFR_LAUNCH otherwise: the plan was judged with that count).
+ * stream    CUstream for CUDA, ignored for host (which returns when the work is done).
+ * Launching allocates nothing and takes no lock. On any status but KFR_OK no kernel ran (host).
+ * An image's crash is the process's crash: only judged code runs outside the worker. */
 kfr_status kfr_launch(const kfr_plan* plan, void* const* slots, uint32_t count, const kfr_parallel* parallel, void* stream,
                       kfr_error* error);
 
-/* A fixed pool of threads for the worker and the tests. Threads sleep between calls (they never spin while the other side is timed). */
+/* A fixed pool of threads for the worker and the tests; `threads` counts the caller, who works too. Ranges are cut as at::parallel_for cuts
+ * them: min(threads, ceildiv(n, grain)) equal parts. Threads sleep between calls (they never spin while the other side is timed).
+ * One call at a time: a second caller waits. Not from inside a body. */
 typedef struct kfr_pool kfr_pool;
 kfr_status kfr_pool_create(int32_t threads, kfr_pool** pool, kfr_error* error);
 void kfr_pool_parallel(kfr_pool* pool, kfr_parallel* parallel); /* valid until the pool is freed */
@@ -159,14 +166,16 @@ void kfr_pool_free(kfr_pool* pool);
 /* ---- code ------------------------------------------------------------------------------------------------ */
 
 /* Checks a host image before it is loaded: ELF64 x86-64 shared object; undefined symbols within the allow-list (libm, memcpy family, and what
- * the compiler itself emits); no DT_NEEDED outside libm/libc/libgcc_s/libstdc++; no static constructors or destructors with code, no
- * IFUNC, no writable+executable segment, no executable stack, no TLS; all `entries` (nul) defined as functions and nothing else exported. */
+ * the compiler itself emits); no DT_NEEDED outside libm/libc/libgcc_s/libstdc++; no static constructors or destructors, no
+ * IFUNC, no writable+executable segment, no executable stack, no TLS; all `entries` (nul) defined as functions and nothing else exported.
+ * Nothing is writable after relocation (link with -z relro -z now), so a kernel keeps no state between calls; and every table and relocation
+ * that the loader would follow lies where it must, so that loading a hostile image cannot write outside it. KFR_BAD_CODE says which rule. */
 kfr_status kfr_code_check(const void* image, size_t image_n, const char* const* entries, size_t count, kfr_error* error);
 
 /* ---- shared buffers with guard pages ---------------------------------------------------------------------- */
 
-/* Memory shared between referee and worker: whole pages with an unmapped range on both sides, so that an access past either end
- * faults in hardware. Created in the trusted process, imported by file descriptor in the worker. */
+/* Memory shared between referee and worker: whole pages with an unmapped range (1 MiB) on both sides, so that an access past either end
+ * faults in hardware. Created in the trusted process, zeroed, and sealed so that nobody can resize it; imported by file descriptor in the worker. */
 typedef struct kfr_buffer kfr_buffer;
 kfr_status kfr_buffer_create(uint64_t bytes, kfr_buffer** buffer, kfr_error* error);           /* read-write */
 kfr_status kfr_buffer_import(int32_t fd, uint64_t bytes, int32_t writable, kfr_buffer** buffer, kfr_error* error); /* fd borrowed */
@@ -180,7 +189,7 @@ void kfr_buffer_free(kfr_buffer* buffer);            /* unmaps; pointers into it
 /* Times a plan over a rotating pool of slot sets. One sample = `inner` launches in a row, sets used round robin, divided by inner.
  *
  * sets     nsets x nslots addresses. An output slot that is NULL is allocated (64-byte aligned) before and freed after every launch inside
- *          the timed region, as torch does for eager; workspaces that are NULL likewise.
+ *          the timed region, as torch does for eager; workspaces that are NULL likewise. An input is not NULL.
  * out_ns   `samples` values, nanoseconds a launch, in the order measured; monotonic clock on host, events on CUDA.
  * One untimed launch of every set goes first when `warm` is 1. */
 kfr_status kfr_time_plan(const kfr_plan* plan, void* const* sets, uint32_t nsets, uint32_t nslots, uint32_t samples, uint32_t inner,
@@ -205,6 +214,8 @@ kfr_status kfr_fault_report(int32_t fd, kfr_error* error);
  *
  * pins   JSON object of what this process is: {"torch": "2.15.0", "device": "...", "threads": 2, ...} (docs/formats.md, `pins`). Every pin in the
  *        pack must be equal here, else KFR_BAD_PIN naming the first that differs. NULL: pins are not compared (verify).
+ *        Plans in the state `proposed` are read and their files checked, but no plan is made of them.
+ *        Files are opened below the folder by their hash; links, pipes and whatever else is no regular file are refused.
  * plans  the pack keeps the array; plans published pass to the runtime. Free with kfr_pack_free. */
 typedef struct kfr_pack kfr_pack;
 kfr_status kfr_pack_open(const char* folder, const char* pins, size_t pins_n, int32_t device, kfr_pack** pack, kfr_error* error);

@@ -50,11 +50,14 @@ class HostProgram final : public Program {
     for (const Kernel& k : spec_.kernels) names.push_back(k.entry);
     MemFile file("kernelforge", image);
     std::vector<uint64_t> offsets = check_host_image(file.bytes(), names);  // on the sealed copy: nobody can change it after the check
+    entries_.reserve(offsets.size());
     std::string path = unique_path(file.fd());
     handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_ == nullptr) {
-      const char* why = dlerror();
-      throw Error(KFR_BAD_CODE, "load the image: the loader refused it: " + std::string(why == nullptr ? "no reason given" : why));
+      const char* text = dlerror();
+      std::string why = text == nullptr ? "no reason given" : text;
+      if (why.starts_with(path + ": ")) why.erase(0, path.size() + 2);
+      throw Error(KFR_BAD_CODE, "load the image: the loader refused it: " + why);
     }
     link_map* map = nullptr;
     if (dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || path != map->l_name) {
@@ -120,25 +123,32 @@ class HostProgram final : public Program {
   std::vector<Entry> entries_;
 };
 
+class HostCode final : public Code {
+ public:
+  HostCode(std::string_view image, int32_t threads) : image_(image), threads_(threads) {}
+  int32_t threads() const override { return threads_; }
+  bool typed_args() const override { return false; }
+  std::vector<int64_t> read_geometry(const std::string&, json::Fields& kernel, Names* names) const override {
+    int64_t work = read_expr(kernel.need("work"), *names, 1, kWorkMax);
+    int64_t grain = read_expr(kernel.need("grain"), *names, 1, kWorkMax);
+    return {work, grain};
+  }
+  std::unique_ptr<Program> bind(Spec spec) override { return std::make_unique<HostProgram>(std::move(spec), threads_, image_); }
+
+ private:
+  std::string_view image_;
+  int32_t threads_;
+};
+
 class HostTarget final : public Target {
  public:
   const char* name() const override { return "host"; }
-  bool typed_args() const override { return false; }
-
-  int32_t facts(json::Fields& plan, Names* names) const override {
+  std::unique_ptr<Code> open(std::string_view image, json::Fields& plan, Names* names) const override {
     auto threads = static_cast<int32_t>(plan.need("threads").integer(1, kThreadsMax));
     names->define("threads", threads);
     names->define("cache_line", fact(_SC_LEVEL1_DCACHE_LINESIZE, 64));
     names->define("l2_bytes", fact(_SC_LEVEL2_CACHE_SIZE, int64_t{1} << 20));
-    return threads;
-  }
-  std::vector<int64_t> read_geometry(json::Fields& kernel, const Names& names) const override {
-    int64_t work = read_expr(kernel.need("work"), names, 1, kWorkMax);
-    int64_t grain = read_expr(kernel.need("grain"), names, 1, kWorkMax);
-    return {work, grain};
-  }
-  std::unique_ptr<Program> load(Spec spec, int32_t threads, std::string_view image) const override {
-    return std::make_unique<HostProgram>(std::move(spec), threads, image);
+    return std::make_unique<HostCode>(image, threads);
   }
 };
 

@@ -21,6 +21,7 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kSpanMax = uint64_t{256} << 20;
 constexpr uint64_t kAlignMax = uint64_t{2} << 20;
+constexpr uint32_t kStackTraces = 0x6474e554;  // PT_GNU_SFRAME of newer linkers
 constexpr size_t kHeadersMax = 32, kDynamicMax = 256, kSymbolsMax = 65536, kRelocationsMax = 1 << 20;
 
 [[noreturn]] void bad(const std::string& text, const std::string& hint = {}) { throw Error(KFR_BAD_CODE, "check the image: " + text, hint); }
@@ -112,7 +113,7 @@ class Checker {
           break;
         case PT_TLS: bad("it uses thread-local storage");
         case PT_INTERP: bad("it names a program interpreter");
-        case PT_NULL: case PT_PHDR: case PT_NOTE: case PT_GNU_EH_FRAME: case PT_GNU_PROPERTY: break;
+        case PT_NULL: case PT_PHDR: case PT_NOTE: case PT_GNU_EH_FRAME: case PT_GNU_PROPERTY: case kStackTraces: break;
         default: bad("it has a segment of the unknown type " + std::to_string(h.p_type));
       }
     }
@@ -124,7 +125,7 @@ class Checker {
     if (front.p_offset != 0 || (front.p_flags & PF_W) || front.p_filesz < headers_at_ + headers_bytes) bad("its first segment does not hold its headers");
     for (const Elf64_Phdr& h : headers_) {
       if (h.p_type == PT_PHDR && (h.p_offset != headers_at_ || h.p_filesz != headers_bytes)) bad("its program headers are malformed");
-      bool inside = h.p_type == PT_NOTE || h.p_type == PT_GNU_EH_FRAME || h.p_type == PT_GNU_PROPERTY || h.p_type == PT_PHDR;
+      bool inside = h.p_type == PT_NOTE || h.p_type == PT_GNU_EH_FRAME || h.p_type == PT_GNU_PROPERTY || h.p_type == PT_PHDR || h.p_type == kStackTraces;
       if (!inside) continue;
       if (constant(h.p_vaddr, h.p_memsz, "a note or header segment") != h.p_offset || h.p_filesz != h.p_memsz) bad("a note or header segment is malformed");
     }

@@ -58,7 +58,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     if (v.find('\0') != std::string::npos) return stop("a NUL character in a field name");
     auto& fields = open_.back()->fields;
     if (fields.size() >= kFieldsMax) return stop("an object with more than 1024 fields");
-    if (std::any_of(fields.begin(), fields.end(), [&](const auto& f) { return f.first == v; })) {
+    if (std::any_of(fields.begin(), fields.end(), [&](const auto& f) { return f.name == v; })) {
       return stop("the field " + ticked(v) + " twice in one object");
     }
     key_ = std::move(v);
@@ -88,7 +88,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     }
     Value* at = open_.back();
     if (at->kind == Value::kArray) return &at->items.emplace_back(std::move(v));
-    return &at->fields.emplace_back(std::move(key_), std::move(v)).second;
+    return &at->fields.emplace_back(Field{std::move(key_), std::move(v)}).value;
   }
   bool open(Value::Kind kind) {
     if (open_.size() >= kDepthMax) return stop("nesting deeper than " + std::to_string(kDepthMax));
@@ -198,9 +198,9 @@ Fields::Fields(const Node& node) : node_(node) {
 std::optional<Node> Fields::find(std::string_view name) {
   const auto& fields = node_.value().fields;
   for (size_t i = 0; i < fields.size(); ++i) {
-    if (fields[i].first != name) continue;
+    if (fields[i].name != name) continue;
     taken_[i] = true;
-    return node_.child(fields[i].second, "." + fields[i].first);
+    return node_.child(fields[i].value, "." + fields[i].name);
   }
   return std::nullopt;
 }
@@ -213,7 +213,7 @@ Node Fields::need(std::string_view name) {
 void Fields::close() const {
   const auto& fields = node_.value().fields;
   for (size_t i = 0; i < fields.size(); ++i) {
-    if (!taken_[i]) node_.fail("unknown field " + ticked(fields[i].first));
+    if (!taken_[i]) node_.fail("unknown field " + ticked(fields[i].name));
   }
 }
 

@@ -18,6 +18,7 @@ namespace kf::json {
 
 inline constexpr size_t kDepthMax = 24;
 
+struct Field;
 struct Value {
   enum Kind { kNull, kBool, kInt, kFloat, kString, kArray, kObject };
   Kind kind = kNull;
@@ -26,7 +27,11 @@ struct Value {
   double real = 0;
   std::string string;
   std::vector<Value> items;
-  std::vector<std::pair<std::string, Value>> fields;
+  std::vector<Field> fields;
+};
+struct Field {
+  std::string name;
+  Value value;
 };
 
 // Parses one document of at most max_bytes. Throws Error(status) that begins with `what`, such as "read plan".

@@ -70,18 +70,17 @@ std::unique_ptr<kfr_plan> make_plan(const json::Node& node, std::string_view ima
   auto plan = std::make_unique<kfr_plan>();
   plan->id = read_id(fields.need("id"));
   Call call = read_call(fields.need("call"));
-  plan->threads = target.facts(fields, &call.names);
-  Spec spec = read_spec(fields.need("spec"), call, call.names, target);
+  std::unique_ptr<Code> code = target.open(image, fields, &call.names);
+  plan->threads = code->threads();
+  Spec spec = read_spec(fields.need("spec"), call, call.names, *code);
   plan->align = read_align(fields.need("align"), call.inputs.size() + call.outputs.size());
   plan->deterministic = fields.need("deterministic").boolean();
   plan->exact = fields.need("exact").boolean();
-  auto code = fields.find("code");
-  if (code) check_code(*code, image);
+  if (auto recorded = fields.find("code")) check_code(*recorded, image);
   read_origin(fields);
   fields.close();
 
   plan->overload = call.overload;
-  plan->op = op_id(call.overload);
   plan->device = device;
   plan->words = std::move(call.words);
   plan->hash = CallWords::hash(plan->words.data(), static_cast<uint32_t>(plan->words.size()));
@@ -91,7 +90,8 @@ std::unique_ptr<kfr_plan> make_plan(const json::Node& node, std::string_view ima
     plan->workspace_bytes.push_back(w.bytes);
     plan->workspace_zeroed.push_back(w.zeroed);
   }
-  plan->program = target.load(std::move(spec), plan->threads, image);
+  plan->program = code->bind(std::move(spec));
+  plan->op = op_id(call.overload);  // last: ids are for life, and a plan that fails must not use one up
   return plan;
 }
 

@@ -1,4 +1,4 @@
-// spec.cc: strict reading of a launch spec for one call on one target.
+// spec.cc: strict reading of a launch spec for one call and one image.
 #include "spec.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ double read_literal(const json::Node& node) {
   return negative ? -v : v;
 }
 
-Arg read_arg(const json::Node& node, const Names& slots, const Names& names, const Target& target) {
+Arg read_arg(const json::Node& node, const Names& slots, const Names& names, const Code& code) {
   json::Fields fields(node);
   auto slot = fields.find("slot"), integer = fields.find("int"), real = fields.find("float");
   if (int{slot.has_value()} + int{integer.has_value()} + int{real.has_value()} != 1) node.fail("needs exactly one of `slot`, `int` and `float`");
@@ -62,7 +62,7 @@ Arg read_arg(const json::Node& node, const Names& slots, const Names& names, con
     arg.kind = Arg::kFloat;
     arg.real = read_literal(*real);
   }
-  if (target.typed_args() && !slot) arg.type = fields.need("type").one_of({"i32", "i64", "f32", "f64"});
+  if (code.typed_args() && !slot) arg.type = fields.need("type").one_of({"i32", "i64", "f32", "f64"});
   fields.close();
   return arg;
 }
@@ -102,7 +102,7 @@ int64_t read_expr(const json::Node& node, const Names& names, int64_t low, int64
   return v;
 }
 
-Spec read_spec(const json::Node& node, const Call& call, const Names& names, const Target& target) {
+Spec read_spec(const json::Node& node, const Call& call, const Names& names, const Code& code) {
   json::Fields fields(node);
   fields.need("schema").integer(1, 1);
   read_constants(fields.need("constants"));
@@ -121,8 +121,9 @@ Spec read_spec(const json::Node& node, const Call& call, const Names& names, con
     json::Fields source(item);
     Kernel kernel;
     kernel.entry = read_entry(source.need("entry"));
-    kernel.geometry = target.read_geometry(source, names);
-    for (const json::Node& arg : source.need("args").array(kKernelArgsMax)) kernel.args.push_back(read_arg(arg, slots, names, target));
+    Names own = names;
+    kernel.geometry = code.read_geometry(kernel.entry, source, &own);
+    for (const json::Node& arg : source.need("args").array(kKernelArgsMax)) kernel.args.push_back(read_arg(arg, slots, own, code));
     source.close();
     spec.kernels.push_back(std::move(kernel));
   }

@@ -11,7 +11,7 @@
 
 namespace kf {
 
-class Target;
+class Code;
 
 struct Workspace {
   uint64_t bytes;
@@ -43,8 +43,8 @@ struct Spec {
 inline constexpr size_t kKernelsMax = 16, kKernelArgsMax = 256, kWorkspacesMax = 16, kConstantsMax = 64;
 inline constexpr int64_t kWorkspaceBytesMax = int64_t{1} << 40;
 
-// names: the call's and the device's facts.
-Spec read_spec(const json::Node& node, const Call& call, const Names& names, const Target& target);
+// names: the call's and the device's.
+Spec read_spec(const json::Node& node, const Call& call, const Names& names, const Code& code);
 
 // Evaluates a string field as an expression and holds it to a range.
 int64_t read_expr(const json::Node& node, const Names& names, int64_t low, int64_t high);

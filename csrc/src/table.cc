@@ -27,7 +27,7 @@ struct Entry {
   uint64_t count = 0;
 };
 
-// Word by word: the caller has just written `b` in words, and a wide load (memcmp) would wait until those stores are in the cache.
+// Word by word: a dozen words are compared sooner than memcmp is called, whose wide loads wait for the stores that just made them.
 bool equal(const int64_t* a, const int64_t* b, uint32_t count) noexcept {
   for (uint32_t i = 0; i < count; ++i) {
     if (a[i] != b[i]) return false;

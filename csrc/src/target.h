@@ -1,6 +1,7 @@
 // target.h: what a kind of device must be able to do. host.cc is one target; the CUDA target is another file beside it.
 //
-//   Target   reads its own launch geometry, tells its facts, loads code
+//   Target   opens a plan's image and tells the device's facts
+//   Code     an opened image while its plan is made: reads the target's own launch geometry, then binds the spec
 //   Program  loaded code of one plan, ready to launch; immutable, used by many threads at once
 #ifndef KF_TARGET_H_
 #define KF_TARGET_H_
@@ -24,17 +25,23 @@ class Program {
   virtual void warm() const = 0;
 };
 
+class Code {
+ public:
+  virtual ~Code() = default;
+  virtual int32_t threads() const = 0;    // what the plan was judged with; 0 where the target has no thread count
+  virtual bool typed_args() const = 0;    // whether int and float arguments of a kernel name their type
+  // Takes the geometry fields of one kernel of a spec, evaluated. May add facts of this kernel (its occupancy) to its names.
+  virtual std::vector<int64_t> read_geometry(const std::string& entry, json::Fields& kernel, Names* names) const = 0;
+  // Checks the image against the spec's entries, and loads it from memory. Called once.
+  virtual std::unique_ptr<Program> bind(Spec spec) = 0;
+};
+
 class Target {
  public:
   virtual ~Target() = default;
   virtual const char* name() const = 0;  // the `target` of a pack
-  // Defines the device's names for expressions; takes the plan's fields that only this target has. Returns the thread count, 0 if there is none.
-  virtual int32_t facts(json::Fields& plan, Names* names) const = 0;
-  // Takes the geometry fields of one kernel of a spec, evaluated.
-  virtual std::vector<int64_t> read_geometry(json::Fields& kernel, const Names& names) const = 0;
-  virtual bool typed_args() const = 0;
-  // Checks and loads an image, from memory, for the kernels of a spec. `threads` as facts() returned it.
-  virtual std::unique_ptr<Program> load(Spec spec, int32_t threads, std::string_view image) const = 0;
+  // Takes the fields of a plan that only this target has, and defines the device's names. The image must outlive the Code.
+  virtual std::unique_ptr<Code> open(std::string_view image, json::Fields& plan, Names* names) const = 0;
 };
 
 // The target of a device ordinal. Throws Error(KFR_NO_DEVICE).

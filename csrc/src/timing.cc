@@ -20,7 +20,7 @@ struct FreeMemory {
   void operator()(void* p) const { std::free(p); }
 };
 
-void* allocate(uint64_t bytes) { return std::aligned_alloc(kAlign, (bytes + kAlign - 1) / kAlign * kAlign); }
+void* allocate(uint64_t bytes) { return std::aligned_alloc(kAlign, (std::max<uint64_t>(bytes, 1) + kAlign - 1) / kAlign * kAlign); }
 
 // One set of slots, ready to launch again and again: what is NULL in it is allocated before each launch and freed after.
 class Timed {

@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <fstream>
-#include <regex>
 #include <set>
 #include <sstream>
 
@@ -73,6 +71,19 @@ TEST(Abi, LongErrorsAreCutAtACharacter) {
   fill(nullptr, KFR_BAD_SPEC, "x", "");
 }
 
+TEST(Abi, NamesInErrorsArePrintableUtf8) {
+  EXPECT_EQ(ticked("kf_main"), "`kf_main`");
+  EXPECT_EQ(ticked("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), "`\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80`");
+  EXPECT_EQ(ticked("a\n\x1b`\x7f"), "`a????`");
+  for (const char* text : {"\xff", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\x80", "\xe2\x82"}) {
+    std::string shown = ticked(text);
+    EXPECT_EQ(shown, "`" + std::string(std::strlen(text), '?') + "`") << shown;
+  }
+  std::string cut = ticked(std::string(500, 'x'));
+  EXPECT_LE(cut.size(), 100u);
+  EXPECT_EQ(cut.substr(cut.size() - 4), "...`");
+}
+
 TEST(Abi, AnErrorIsUntouchedOnSuccess) {
   kfr_error error{42, "before", "hint"};
   int64_t result = 0;
@@ -95,12 +106,15 @@ TEST(Abi, HandlesMayBeNull) {
   EXPECT_EQ(kfr_code_check("x", 1, &none, 1, &error), KFR_BAD_ARGUMENT);
 }
 
+// The functions that the header declares: every kfr_ name outside comments that an opening bracket follows.
 std::set<std::string> declared() {
   std::string header = read_text(std::string(KF_DOCS) + "/../csrc/include/kf_runtime.h");
-  header = std::regex_replace(header, std::regex(R"(/\*[\s\S]*?\*/)"), "");
+  for (size_t at; (at = header.find("/*")) != std::string::npos;) header.erase(at, header.find("*/", at) + 2 - at);
   std::set<std::string> names;
-  std::regex function(R"(\b(kfr_[a-z0-9_]+)\s*\()");
-  for (std::sregex_iterator it(header.begin(), header.end(), function), end; it != end; ++it) names.insert((*it)[1]);
+  for (size_t at = header.find("kfr_"); at != std::string::npos; at = header.find("kfr_", at + 1)) {
+    size_t end = header.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_", at);
+    if (header[end] == '(') names.insert(header.substr(at, end - at));
+  }
   return names;
 }
 

@@ -29,8 +29,8 @@ TEST(Image, MathAndMemoryFunctionsMayBeImported) {
   EXPECT_EQ(check(build(R"(
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* a) {
   float* y = static_cast<float*>(a[0].p);
-  __builtin_memset(y, 0, static_cast<size_t>(a[1].i));
-  __builtin_memmove(y + 1, y, static_cast<size_t>(a[1].i));
+  __builtin_memset(y, 0, static_cast<unsigned long>(a[1].i));
+  __builtin_memmove(y + 1, y, static_cast<unsigned long>(a[1].i));
   for (int64_t i = begin; i < end; ++i) y[i] = expf(y[i]) + tanhf(y[i]) + static_cast<float>(erf(y[i])) + powf(y[i], 3.5f);
 })")), "");
 }

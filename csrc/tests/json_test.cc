@@ -16,13 +16,13 @@ Node root(const Value& value) { return Node(value, "plan", KFR_BAD_SPEC); }
 TEST(Json, KeepsEveryKindOfValue) {
   Value v = parse_text(R"({"a": [null, true, -5, 1.5, "x\u00e9"], "b": {}})");
   ASSERT_EQ(v.kind, Value::kObject);
-  const Value& a = v.fields[0].second;
+  const Value& a = v.fields[0].value;
   EXPECT_EQ(a.items[0].kind, Value::kNull);
   EXPECT_TRUE(a.items[1].boolean);
   EXPECT_EQ(a.items[2].integer, -5);
   EXPECT_EQ(a.items[3].real, 1.5);
   EXPECT_EQ(a.items[4].string, "x\xc3\xa9");
-  EXPECT_EQ(v.fields[1].second.kind, Value::kObject);
+  EXPECT_EQ(v.fields[1].value.kind, Value::kObject);
 }
 
 TEST(Json, IntegersStayExactTo64Bits) {

@@ -161,6 +161,12 @@ TEST(Plan, RefusalsNameTheField) {
   EXPECT_NE(refusal(plan_json("p-1", {8}), "", KFR_BAD_CODE).find("empty"), std::string::npos);
 }
 
+TEST(Plan, APlanThatFailsUsesUpNoOverloadId) {
+  int32_t before = kfr_op_id("aten::probe_before");
+  refusal(plan_json("p-1", {8}, "aten::never_made"), "", KFR_BAD_CODE);
+  EXPECT_EQ(kfr_op_id("aten::probe_after"), before + 1);
+}
+
 TEST(Plan, OptionalFieldsOfPacksAreAccepted) {
   std::string image = scale_image();
   std::string more = R"("exact": true, "card": "c-1", "variant": "v0", "node": 3, "state": "proposed", "evidence": {"ratio": 2}, "code": {"sha256": ")" +

@@ -25,9 +25,9 @@ Spec read(const std::string& spec, const std::string& call = doc_example("call")
   Call bound = read_call(json::Node(call_value, "call", KFR_BAD_SPEC));
   json::Value plan = json::parse("{\"threads\": " + std::to_string(threads) + "}", 99, KFR_BAD_SPEC, "read");
   json::Fields fields(json::Node(plan, "plan", KFR_BAD_SPEC));
-  host_target().facts(fields, &bound.names);
+  std::unique_ptr<Code> code = host_target().open("", fields, &bound.names);
   json::Value value = json::parse(spec, 1 << 20, KFR_BAD_SPEC, "read");
-  return read_spec(json::Node(value, "spec", KFR_BAD_SPEC), bound, bound.names, host_target());
+  return read_spec(json::Node(value, "spec", KFR_BAD_SPEC), bound, bound.names, *code);
 }
 
 TEST(Spec, TheDocumentsExampleIsReadAndEvaluated) {

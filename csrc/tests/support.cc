@@ -39,8 +39,8 @@ std::string read_text(const std::string& path) {
 }
 
 const char* const kPrelude = R"(
-#include <cstdint>
-#include <cmath>
+#include <stdint.h>
+extern "C" { float expf(float); float tanhf(float); float powf(float, float); double erf(double); }
 union kf_arg { void* p; int64_t i; double f; };
 #define KF_ENTRY extern "C" __attribute__((visibility("default")))
 )";
