@@ -148,10 +148,14 @@ def extent(sizes: Sequence[int], strides: Sequence[int]) -> int:
     return 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
 
 
+def span(tensor: torch.Tensor) -> torch.Tensor:
+    """Return everything from a tensor's first element to its last as one dimension, on the same memory."""
+    return tensor.detach().as_strided((extent(tensor.shape, tensor.stride()),), (1,), tensor.storage_offset())
+
+
 def clone(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a private copy with the same strides, elements between them included as zeros."""
-    room = torch.zeros(extent(tensor.shape, tensor.stride()), dtype=tensor.dtype, device=tensor.device)
-    return copy_into(room.as_strided(tensor.shape, tensor.stride()), tensor)
+    """Return a private copy with the same strides, what lies between the elements included."""
+    return span(tensor).clone().as_strided(tensor.shape, tensor.stride())
 
 
 def copy_into(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:

@@ -71,18 +71,22 @@ class Variant:
         """Return arguments in schema order with these tensors in the input slots."""
         return with_tensors(self.call, tensors, self._payload)
 
-    def inputs(self) -> list[Input]:
-        """Return the inputs to judge on, each placed at the end or the start of its mappings, the captured one at both."""
-        found: list[Input] = []
-        if self.captured:
-            found += [Input("captured", 0, "end"), Input("captured", 0, "start")]
-        drawn = [("fresh", i) for i in range(FRESH)]
+    def inputs(self, *, minor: bool = False) -> list[Input]:
+        """Return the inputs to judge on, placed in turn at the end and at the start of their mappings, a captured one at both.
+
+        minor: one input of each kind, for a variant that takes little of a card's time. Its code is judged on the card's other variants too.
+        """
+        drawn = [("captured", 0)] if self.captured else []
+        drawn += [("fresh", i) for i in range(FRESH)][: 1 if minor else FRESH]
         rows = max((s.rows(self._rows[id(s)]) for s in self.slots if id(s) in self._rows), default=0)
         if rows:
-            drawn += [("special", i) for i in range(specials.cases_for(rows))]
-        if self._probes:
+            drawn += [("special", i) for i in range(1 if minor else specials.cases_for(rows))]
+        if self._probes and not minor:
             drawn.append(("exact", 0))
-        return found + [Input(kind, n, ("end", "start")[i % 2]) for i, (kind, n) in enumerate(drawn)]
+        found = [Input(kind, n, ("end", "start")[i % 2]) for i, (kind, n) in enumerate(drawn)]
+        if self.captured and not minor:
+            found.insert(1, Input("captured", 0, "start"))
+        return found
 
     def draw(self, kind: str, number: int) -> list[torch.Tensor]:
         """Return the tensors of the input slots, the same ones each time; what a call only overwrites holds zeros."""

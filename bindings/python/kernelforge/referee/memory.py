@@ -13,7 +13,7 @@ import torch
 
 from .. import _ext
 from .bounds import bits
-from .calls import copy_into
+from .calls import copy_into, span
 from .draws import Slot
 
 # Per element size, for two patterns: bits that are a NaN with a payload in every floating type of that size, and bits of a finite number. Neither
@@ -72,8 +72,17 @@ class Room:
     def load(self, placement: str, pattern: int, values: torch.Tensor | None) -> None:
         """Place values, everything around and between them poisoned; without values, poison is all there is."""
         self._placement, self._pattern = placement, _POISON[self.slot.dtype][pattern]
-        self._words.fill_(self._pattern)
-        if values is not None and self.slot.numel:
+        if values is None or self._holes is not None or not self.slot.numel:
+            self._words.fill_(self._pattern)
+        else:
+            first = self.offset(placement) // self.slot.dtype.itemsize
+            self._words[:first].fill_(self._pattern)
+            self._words[first + self.slot.extent :].fill_(self._pattern)
+        if values is None or not self.slot.numel:
+            return
+        if self.slot.overlaps:  # eager refuses to write to such a view
+            span(self.view).copy_(span(values))
+        else:
             copy_into(self.view, values)
 
     @property

@@ -119,7 +119,11 @@ class Model:
 
     def _under_noise(self, eager: list[torch.Tensor]) -> _Yardstick | None:
         """Return eager's own outputs, with what they move when every floating input moves by one rounding; None without such inputs."""
-        if self._inputs is None or not any(t.is_floating_point() for t in tensors_of(as_call(self._inputs))):
+        if (
+            not callable(self._model)
+            or self._inputs is None
+            or not any(t.is_floating_point() for t in tensors_of(as_call(self._inputs)))
+        ):
             return None
         chance = torch.Generator().manual_seed(0)
 
