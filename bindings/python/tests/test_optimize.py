@@ -1,5 +1,6 @@
 """`optimize` from end to end on a small network: search, pack, dispatch, report; again, resumed, interrupted, refused."""
 
+import contextlib
 import json
 import os
 import resource
@@ -353,6 +354,21 @@ def test_ctrl_c_saves_says_how_to_resume_and_is_130(net_file):
     resumed = _command("optimize", f"{net_file}:make", *LONG, "--candidates", str(saved + 1))
     assert resumed.returncode == 0, resumed.stderr
     assert _nodes() >= saved
+
+
+def test_ctrl_c_twice_stops_at_once_and_keeps_what_was_judged(net_file):
+    process = _start(net_file)
+    _wait_for(2, process)
+    saved = _nodes()
+    process.send_signal(signal.SIGINT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=0.3)  # the first one has reached the loop
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert _nodes() >= saved
+    assert _studies.find("long", None)["state"] == "stopped"
 
 
 def test_a_killed_search_loses_at_most_the_candidate_in_flight(net_file):
