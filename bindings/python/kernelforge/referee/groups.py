@@ -45,17 +45,20 @@ class Rows:
         return per_group.expand(self._view).reshape(self._shape)
 
 
+_KEYS = 2400  # exponents of float64 lie within 1200 of 0; one key each for both signs
+
+
 class Buckets:
     """Groups by sign and binade of the input: a large value buys no slack for small ones."""
 
     def __init__(self, x: torch.Tensor) -> None:
         self._shape = tuple(x.shape)
-        value = x.detach().double()
+        value = x.detach().double().reshape(-1)
         exponent = torch.frexp(torch.where(torch.isfinite(value), value, 0.0)).exponent.to(torch.int64)
-        key = torch.where(
-            value == 0, 0, torch.where(value < 0, -1, 1) * (exponent + 1200)
-        )  # float64's exponents are above -1075
-        self._index, self._count = _merge(key.reshape(-1))
+        # Negative numbers from the largest on, zero, positive numbers: neighbours in this order are neighbours in size.
+        key = _KEYS + value.sign().nan_to_num().to(torch.int64) * (exponent + _KEYS // 2)
+        table, self._count = _merge(torch.bincount(key, minlength=2 * _KEYS).tolist())
+        self._index = torch.tensor(table, dtype=torch.int64)[key]
 
     def amax(self, t: torch.Tensor) -> torch.Tensor:
         room = torch.zeros(self._count, dtype=t.dtype)
@@ -68,19 +71,22 @@ class Buckets:
         return per_group[self._index].reshape(self._shape)
 
 
-def _merge(key: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """Number the keys in order, joining neighbours of one sign until each group has GROUP_MIN elements."""
-    keys, place, counts = torch.unique(key, sorted=True, return_inverse=True, return_counts=True)
-    number: list[int] = []
-    for positive in (False, True):
-        group, held = (number[-1] if number else -1), GROUP_MIN
-        first = group + 1
-        mine = [n for k, n in zip(keys.tolist(), counts.tolist(), strict=True) if (k > 0) == positive]
-        for n in mine:
+def _merge(counts: list[int]) -> tuple[list[int], int]:
+    """Number the keys in order, joining neighbours of one sign until each group has GROUP_MIN elements; return key -> group and how many groups."""
+    table, groups = [0] * len(counts), 0
+    for keys in (range(_KEYS + 1), range(_KEYS + 1, len(counts))):
+        first, held = groups, GROUP_MIN
+        for key in keys:
+            if counts[key] == 0:
+                continue
             if held >= GROUP_MIN:
-                group, held = group + 1, 0
-            number.append(group)
-            held += n
-        if mine and held < GROUP_MIN and group > first:  # the last group is small: it joins the one before
-            number = [group - 1 if g == group else g for g in number]
-    return torch.tensor(number, dtype=torch.int64)[place], (number[-1] + 1 if number else 0)
+                groups, held = groups + 1, 0
+            table[key] = groups - 1
+            held += counts[key]
+        if held < GROUP_MIN and groups - first > 1:  # the last group is small: it joins the one before
+            table = [
+                groups - 2 if table[k] == groups - 1 and k in keys and counts[k] else g
+                for k, g in enumerate(table)
+            ]
+            groups -= 1
+    return table, groups
