@@ -164,7 +164,7 @@ class Memory:
         assert base not in (None, ctypes.c_void_p(-1).value)
         self._base: int = base
         assert _libc.mprotect(base + PAGE, room, mmap.PROT_READ | mmap.PROT_WRITE) == 0
-        self.address = base + PAGE + (room - count if at_end else 0)
+        self.address = base + PAGE + (room - max(count, 1) if at_end else 0)
         self.bytes = torch.frombuffer(
             (ctypes.c_uint8 * max(count, 1)).from_address(self.address), dtype=torch.uint8
         )

@@ -55,7 +55,9 @@ def card_of(site: Site) -> dict[str, Any]:
     for i, arguments in enumerate(site.variants):
         call = call_of(site.overload, arguments)
         count = sum(_bytes(d) for d in [*call["args"], *call["outputs"]])
-        variants.append({"id": f"v{i}", "call": call, "calls": 1, "eager_us": 10.0, "bytes": count, "roof_us": 1.0})
+        variants.append(
+            {"id": f"v{i}", "call": call, "calls": 1, "eager_us": 10.0, "bytes": count, "roof_us": 1.0}
+        )
     return {
         "schema": 1,
         "id": "c-00000000",
@@ -96,7 +98,9 @@ def prove(proof: Proof, number: int, site: Site) -> None:
     """Assert that every candidate of a site equals eager by the referee's rules, on all its variants and inputs."""
     candidates = proof.candidates[number]
     families = list(dict.fromkeys(c["family"] for c in candidates))
-    assert len(families) >= site.families, f"{site.name}: families {families} apply (expected {site.families})"
+    assert len(families) >= site.families, (
+        f"{site.name}: families {families} apply (expected {site.families})"
+    )
     for arguments, variant in zip(site.variants, proof.cards[number]["variants"], strict=True):
         call = variant["call"]
         v = Variant(call, list(arguments), seed=7)
@@ -108,7 +112,9 @@ def prove(proof: Proof, number: int, site: Site) -> None:
                 if not full and i >= len(families):
                     continue  # other points of a family: captured and special inputs
                 where = f"{site.name} {variant['id']} {case.kind} {case.number}: {candidate['family']} {candidate['params']}"
-                outs = launch(candidate, proof.objects, call, tensors, at_end=case.placement == "end", pieces=1 + j % 3)
+                outs = launch(
+                    candidate, proof.objects, call, tensors, at_end=case.placement == "end", pieces=1 + j % 3
+                )
                 finding = compare(bounds, outs)
                 assert finding.status == "ok", f"{where}: {finding.detail}"
                 if j == 0:

@@ -95,7 +95,26 @@ def _counts() -> list[Site]:
     return sites
 
 
-SITES = _copies() + _selections() + _counts()
+def _cats() -> list[Site]:
+    sites = []
+    for dtype in (F32, BF16, U8, I64):
+        a, b, c = (_t(2, n, 6, 7, dtype=dtype) for n in (3, 1, 5))
+        last = [x.to(memory_format=torch.channels_last) for x in (a, b, c)]
+        sites.append(
+            Site(
+                "aten::cat",
+                (([a, b, c], 1), (last, 1), ([a[..., ::2], b.transpose(2, 3)[:, :, :6, :4], last[2][..., :4]], 1)),
+                "axes" if dtype is F32 else "default",
+            )
+        )
+        sites.append(Site("aten::cat", (([a, a], 0), (last[:1] * 2, 0))))
+        sites.append(Site("aten::cat", (([a, a, a, a, a], -1), ([a.transpose(1, 3)] * 5, -1))))
+        sites.append(Site("aten::cat.out", (([a, b], 1, _t(2, 4, 6, 7, dtype=dtype)), ([a, b], 1, _t(2, 7, 6, 4, dtype=dtype).transpose(1, 3)))))
+    sites.append(Site("aten::cat", (([_t(5), _t(1), _t(300)], 0),)))
+    return sites
+
+
+SITES = _copies() + _selections() + _counts() + _cats()
 
 
 @pytest.fixture(scope="module")

@@ -57,7 +57,10 @@ UNARY: list[tuple[str, list[Any]]] = [
 
 def _by_kernel(shapes: list[torch.Tensor]) -> list[list[torch.Tensor]]:
     """Eager has another gelu for contiguous tensors; a card's variants share a layout, so they never mix."""
-    return [[x for x in shapes if x.is_contiguous() and x.numel() > 1], [x for x in shapes if not x.is_contiguous()]]
+    return [
+        [x for x in shapes if x.is_contiguous() and x.numel() > 1],
+        [x for x in shapes if not x.is_contiguous()],
+    ]
 
 
 def _unary() -> list[Site]:
@@ -65,15 +68,33 @@ def _unary() -> list[Site]:
     for name, rest in UNARY:
         for dtype in FLOATS if name != "gelu" else (F32, BF16, F16):
             cheap = dtype in (F32, BF16)
-            axes = (name, dtype) in (("relu", F32), ("silu", BF16), ("gelu", F32), ("exp", F16), ("tanh", F64))
+            axes = (name, dtype) in (
+                ("relu", F32),
+                ("silu", BF16),
+                ("gelu", F32),
+                ("exp", F16),
+                ("tanh", F64),
+            )
             shapes = _shapes(dtype) if cheap else _shapes(dtype)[:3]
             for some in _by_kernel(shapes) if name == "gelu" else [shapes]:
-                sites.append(Site(f"aten::{name}", tuple((x, *rest) for x in some), "axes" if axes else "default"))
+                sites.append(
+                    Site(f"aten::{name}", tuple((x, *rest) for x in some), "axes" if axes else "default")
+                )
     for name, rest in (("relu_", []), ("silu_", []), ("clamp_", [0.0, 1.0]), ("pow_.Scalar", [2.0])):
         strided = _t(6, 5, 8)[:, :, ::2]
-        sites.append(Site(f"aten::{name}", tuple((x, *rest) for x in (_t(3, 5, 7), strided, _t(5, 4, 3).transpose(0, 2)))))
+        sites.append(
+            Site(
+                f"aten::{name}",
+                tuple((x, *rest) for x in (_t(3, 5, 7), strided, _t(5, 4, 3).transpose(0, 2))),
+            )
+        )
     sites.append(Site("aten::gelu_", ((_t(3, 5, 7), "none"), (_t(2, 5, 9), "none"))))
-    for name, rest in (("tanh.out", []), ("clamp_min.out", [0.1]), ("hardtanh.out", [-1.0, 1.0]), ("pow.Tensor_Scalar_out", [3])):
+    for name, rest in (
+        ("tanh.out", []),
+        ("clamp_min.out", [0.1]),
+        ("hardtanh.out", [-1.0, 1.0]),
+        ("pow.Tensor_Scalar_out", [3]),
+    ):
         sites.append(Site(f"aten::{name}", ((_t(3, 37), *rest, _t(3, 37)), (_t(8, 6), *rest, _t(6, 8).t()))))
     return sites
 
@@ -97,21 +118,32 @@ def _binary() -> list[Site]:
             alpha = [1] if name in ("add", "sub") else []
             points = "axes" if (name, dtype) in (("add", F32), ("mul", BF16)) else "default"
             sites.append(Site(f"aten::{name}.Tensor", tuple((a, b, *alpha) for a, b in _wide(dtype)), points))
-            sites.append(Site(f"aten::{name}_.Tensor", tuple((a.contiguous(), b, *alpha) for a, b in _wide(dtype)[:2])))
+            sites.append(
+                Site(f"aten::{name}_.Tensor", tuple((a.contiguous(), b, *alpha) for a, b in _wide(dtype)[:2]))
+            )
             for scalar in (0.1, 3, -0.0, 1e30):
                 if not (name == "div" and scalar == 0):
                     sites.append(Site(f"aten::{name}.Tensor", ((_t(4, 33, dtype=dtype), scalar, *alpha),)))
         first = torch.tensor(0.3, dtype=dtype)
-        sites.append(Site("aten::sub.Tensor", ((first, _t(7, 9, dtype=dtype), 1),)))  # a 0-dim tensor in front
-        sites.append(Site("aten::mul.out", ((_t(7, 9, dtype=dtype), _t(9, dtype=dtype), _t(7, 9, dtype=dtype)),)))
+        sites.append(
+            Site("aten::sub.Tensor", ((first, _t(7, 9, dtype=dtype), 1),))
+        )  # a 0-dim tensor in front
+        sites.append(
+            Site("aten::mul.out", ((_t(7, 9, dtype=dtype), _t(9, dtype=dtype), _t(7, 9, dtype=dtype)),))
+        )
     for alpha in (2, -0.3):
         sites.append(Site("aten::add.Tensor", tuple((a, b, alpha) for a, b in _wide(F32)[:3])))
-        sites.append(Site("aten::sub.Tensor", ((_t(64, 64, dtype=BF16), _t(64, 64, dtype=BF16, seed=1), alpha),)))
+        sites.append(
+            Site("aten::sub.Tensor", ((_t(64, 64, dtype=BF16), _t(64, 64, dtype=BF16, seed=1), alpha),))
+        )
     ints = torch.arange(-60, 60).reshape(3, 5, 8)
     sites += [
         Site("aten::mul.Tensor", ((_t(3, 5, 8), ints), (_t(3, 5, 8), ints[:, :1]))),
         Site("aten::mul.Tensor", ((_t(3, 5, 8, dtype=BF16), ints > 0),)),
-        Site("aten::add.Tensor", ((_t(3, 5, 8), _t(3, 5, 8, dtype=BF16), 1), (_t(1, 5, 1), _t(3, 5, 8, dtype=BF16), 1))),
+        Site(
+            "aten::add.Tensor",
+            ((_t(3, 5, 8), _t(3, 5, 8, dtype=BF16), 1), (_t(1, 5, 1), _t(3, 5, 8, dtype=BF16), 1)),
+        ),
         Site("aten::add.Tensor", ((_t(3, 33, dtype=BF16), _t(3, 33, dtype=F16), 1),)),
         Site("aten::add.Tensor", ((_t(3, 33, dtype=F64), _t(3, 33, dtype=F32), 1),)),
         Site("aten::add.Tensor", ((_t(3, 33, dtype=F64), _t(3, 33, dtype=BF16), 1),)),

@@ -1,0 +1,51 @@
+// Cat: joins tensors along a dim. One launch for all of them.
+//
+// Idea: the elements of all inputs, one input after the other, are the work; a thread's part may span several. Each input is a copy into its
+// slice of the output, whose dims are sorted by the output's strides and joined, so that with NCHW a whole image and with NHWC a pixel's
+// channels are one row. Bound: copy of the bytes.
+// Works for: any sizes and strides; elements are moved as bits.
+// Parameters the tree may change: GRAIN (least elements a thread takes; in the spec), MOVE (rows by 0: memcpy, 1: a loop of the compiler's
+// vectors).
+// Numerics: exact.
+
+// @include walk.h
+
+KF_INLINE void move(T* __restrict__ out, const T* __restrict__ in, int64_t n) {
+  if constexpr (MOVE == 0) {
+    __builtin_memcpy(out, in, n * sizeof(T));
+  } else {
+    for (int64_t i = 0; i < n; ++i) out[i] = in[i];
+  }
+}
+
+// args: the output, the inputs; the strides of the output; then for each input its sizes and its strides.
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  const kf_arg* out = args + 1 + COUNT;
+  T* to = (T*)args[0].p;
+  int64_t start = 0;
+  for (int k = 0; k < COUNT && start < end; ++k) {
+    const kf_arg* size = out + (1 + 2 * k) * DIMS;
+    const T* from = (const T*)args[1 + k].p;
+    Loop<2> loop;
+    int64_t count = 1;
+    for (int d = 0; d < DIMS; ++d) {
+      loop.dim(size[d].i, {out[d].i, size[DIMS + d].i});
+      count *= size[d].i;
+    }
+    const int64_t b = begin > start ? begin - start : 0, e = end - start < count ? end - start : count;
+    if (b < e) {
+      loop.join();
+      const int64_t s = loop.stride[0][loop.dims - 1], t = loop.stride[1][loop.dims - 1];
+      loop.run(b, e, [&](int64_t m, int64_t n, const int64_t* offset) {
+        for (int64_t r = 0; r < m; ++r) {
+          T* p = to + offset[0] + r * loop.next(0);
+          const T* q = from + offset[1] + r * loop.next(1);
+          if (s == 1 && t == 1) move(p, q, n);
+          else for (int64_t i = 0; i < n; ++i) p[i * s] = q[i * t];
+        }
+      });
+    }
+    start += count;
+    to += size[DIM].i * out[DIM].i;
+  }
+}
