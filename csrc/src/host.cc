@@ -12,6 +12,7 @@
 #include "image.h"
 #include "error.h"
 #include "memfile.h"
+#include "plan.h"
 #include "target.h"
 
 namespace kf {
@@ -45,10 +46,10 @@ std::string unique_path(int fd) {
 
 class HostProgram final : public Program {
  public:
-  HostProgram(Spec spec, int32_t threads, std::string_view image) : spec_(std::move(spec)), threads_(threads) {
+  HostProgram(Spec spec, int32_t threads, const std::string& id, std::string_view image) : spec_(std::move(spec)), threads_(threads) {
     std::vector<std::string> names;
     for (const Kernel& k : spec_.kernels) names.push_back(k.entry);
-    MemFile file("kernelforge", image);
+    MemFile file(("kernelforge-" + id).c_str(), image);  // the name that maps and debuggers show
     std::vector<uint64_t> offsets = check_host_image(file.bytes(), names);  // on the sealed copy: nobody can change it after the check
     entries_.reserve(offsets.size());
     std::string path = unique_path(file.fd());
@@ -125,7 +126,7 @@ class HostProgram final : public Program {
 
 class HostCode final : public Code {
  public:
-  HostCode(std::string_view image, int32_t threads) : image_(image), threads_(threads) {}
+  HostCode(std::string_view image, std::string id, int32_t threads) : image_(image), id_(std::move(id)), threads_(threads) {}
   int32_t threads() const override { return threads_; }
   bool typed_args() const override { return false; }
   std::vector<int64_t> read_geometry(const std::string&, json::Fields& kernel, Names* names) const override {
@@ -133,10 +134,11 @@ class HostCode final : public Code {
     int64_t grain = read_expr(kernel.need("grain"), *names, 1, kWorkMax);
     return {work, grain};
   }
-  std::unique_ptr<Program> bind(Spec spec) override { return std::make_unique<HostProgram>(std::move(spec), threads_, image_); }
+  std::unique_ptr<Program> bind(Spec spec) override { return std::make_unique<HostProgram>(std::move(spec), threads_, id_, image_); }
 
  private:
   std::string_view image_;
+  std::string id_;
   int32_t threads_;
 };
 
@@ -148,7 +150,7 @@ class HostTarget final : public Target {
     names->define("threads", threads);
     names->define("cache_line", fact(_SC_LEVEL1_DCACHE_LINESIZE, 64));
     names->define("l2_bytes", fact(_SC_LEVEL2_CACHE_SIZE, int64_t{1} << 20));
-    return std::make_unique<HostCode>(image, threads);
+    return std::make_unique<HostCode>(image, read_id(plan.need("id")), threads);
   }
 };
 

@@ -43,6 +43,7 @@ class Checker {
     size_t symbols = count_symbols();
     read_versions(symbols);
     read_symbols(symbols);
+    if ((has(DT_PLTREL) || has(DT_JMPREL)) && need(DT_PLTREL, "kind of relocations") != DT_RELA) bad("its relocation table is malformed");
     read_relocations(DT_RELA, DT_RELASZ, symbols);
     read_relocations(DT_JMPREL, DT_PLTRELSZ, symbols);
     std::vector<uint64_t> offsets;
@@ -128,6 +129,23 @@ class Checker {
       bool inside = h.p_type == PT_NOTE || h.p_type == PT_GNU_EH_FRAME || h.p_type == PT_GNU_PROPERTY || h.p_type == PT_PHDR || h.p_type == kStackTraces;
       if (!inside) continue;
       if (constant(h.p_vaddr, h.p_memsz, "a note or header segment") != h.p_offset || h.p_filesz != h.p_memsz) bad("a note or header segment is malformed");
+      if (h.p_type == PT_NOTE || h.p_type == PT_GNU_PROPERTY) read_notes(h);
+    }
+  }
+
+  // The loader walks notes by the sizes that they state, and the properties inside one likewise.
+  void read_notes(const Elf64_Phdr& h) const {
+    uint64_t align = h.p_align == 8 ? 8 : 4, end = h.p_offset + h.p_filesz;
+    auto up = [&](uint64_t v) { return (v + align - 1) & ~(align - 1); };
+    for (uint64_t at = h.p_offset; at < end;) {
+      auto note = read<Elf64_Nhdr>(at, "a note");
+      uint64_t desc = up(at + sizeof note + note.n_namesz), next = up(desc + note.n_descsz);
+      if (next > end) bad("a note is malformed");
+      for (uint64_t p = desc; note.n_type == NT_GNU_PROPERTY_TYPE_0 && p < desc + note.n_descsz;) {
+        p = up(p + 8 + read<uint32_t>(p + 4, "a note"));
+        if (p > up(desc + note.n_descsz)) bad("a note is malformed");
+      }
+      at = next;
     }
   }
 
@@ -265,6 +283,7 @@ class Checker {
   }
 
   void read_versions(size_t symbols) const {
+    if (has(DT_VERNEED) != has(DT_VERSYM)) bad("it has half a version table");
     std::set<uint32_t> known = {0, 1};
     if (has(DT_VERNEED)) {
       uint64_t at = need(DT_VERNEED, "version table"), files = need(DT_VERNEEDNUM, "version count");
@@ -277,9 +296,10 @@ class Checker {
         for (uint32_t k = 0; k < need_entry.vn_cnt; ++k) {
           auto version = read<Elf64_Vernaux>(constant(aux, sizeof(Elf64_Vernaux), "the version table"), "the version table");
           text(version.vna_name);
-          known.insert(version.vna_other & 0x7FFFu);
+          uint32_t index = version.vna_other & 0x7FFFu;  // 0 and 1 are the loader's own
+          known.insert(index);
           bool last = k + 1 == need_entry.vn_cnt;
-          if (need_entry.vn_version != VER_NEED_CURRENT || (version.vna_next == 0) != last) bad("its version table is malformed");
+          if (index < 2 || need_entry.vn_version != VER_NEED_CURRENT || (version.vna_next == 0) != last) bad("its version table is malformed");
           aux += version.vna_next;
         }
         bool last = i + 1 == files;
@@ -331,7 +351,6 @@ class Checker {
     if (!has(table_tag) && !has(size_tag)) return;
     uint64_t table = need(table_tag, "relocation table"), bytes = need(size_tag, "relocation table size");
     if (table_tag == DT_RELA && need(DT_RELAENT, "relocation size") != sizeof(Elf64_Rela)) bad("its relocation table is malformed");
-    if (table_tag == DT_JMPREL && need(DT_PLTREL, "kind of relocations") != DT_RELA) bad("its relocation table is malformed");
     size_t count = bytes / sizeof(Elf64_Rela);
     if (bytes % sizeof(Elf64_Rela) || count > kRelocationsMax) bad("its relocation table is malformed");
     uint64_t relative = table_tag == DT_RELA && has(DT_RELACOUNT) ? need(DT_RELACOUNT, "") : 0;  // the loader does not look at the kind of these

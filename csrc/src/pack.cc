@@ -81,8 +81,9 @@ int64_t compare_pins(const json::Node& judged, const json::Value* here) {
   if (judged.value().fields.size() > kPinsMax) judged.wrong("at most " + std::to_string(kPinsMax) + " pins");
   int64_t threads = 0;
   for (const auto& [name, unused] : judged.value().fields) {
-    const json::Value& pin = read_pin(fields.need(name));
-    if (name == "threads") threads = pin.integer;
+    json::Node node = fields.need(name);
+    const json::Value& pin = read_pin(node);
+    if (name == "threads") threads = node.integer(1, INT32_MAX);
     if (here == nullptr) continue;
     const json::Value* mine = nullptr;
     for (const auto& [other, value] : here->fields) {

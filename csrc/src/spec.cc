@@ -2,6 +2,7 @@
 #include "spec.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 

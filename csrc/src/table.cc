@@ -1,6 +1,6 @@
 // table.cc: open-addressing hash tables of guards, one an overload, all behind one atomic pointer a device.
 //
-//   slots_[device + 1] --acquire--> DeviceTable --op--> OpTable --hash--> Entry {hash, plan} --words equal?--> plan
+//   tables[device + 1] --acquire--> DeviceTable --op--> OpTable --hash--> Entry {hash, plan} --words equal?--> plan
 //
 // Readers take no lock and write nothing. Tables are never freed, only replaced; one costs 4 KiB and 32 bytes a plan.
 #include "table.h"
@@ -59,7 +59,7 @@ struct DeviceTable {
   std::vector<std::unique_ptr<OpTable>> owned;
 };
 
-std::array<std::atomic<const DeviceTable*>, kDevicesMax + 1> slots_{};
+std::array<std::atomic<const DeviceTable*>, kDevicesMax + 1> tables{};
 
 struct Publisher {
   std::mutex mutex;
@@ -97,7 +97,7 @@ std::unique_ptr<DeviceTable> build(std::span<kfr_plan* const> plans) {
 
 const DeviceTable* current(int32_t device) noexcept {
   if (device < KFR_HOST || device >= kDevicesMax) return nullptr;
-  return slots_[static_cast<size_t>(device + 1)].load(std::memory_order_acquire);
+  return tables[static_cast<size_t>(device + 1)].load(std::memory_order_acquire);
 }
 
 const OpTable* current(int32_t op, int32_t device) noexcept {
@@ -121,11 +121,11 @@ void publish(std::span<kfr_plan* const> plans, int32_t device) {
   if (!plans.empty()) table = build(plans);
   for (const kfr_plan* plan : plans) plan->program->warm();
 
-  auto& slot = slots_[static_cast<size_t>(device + 1)];
+  auto& visible = tables[static_cast<size_t>(device + 1)];
   const DeviceTable* next = table.get();
   if (table != nullptr) publisher().kept.push_back(std::move(table));
   for (const kfr_plan* plan : plans) plan->published.store(true, std::memory_order_relaxed);
-  slot.store(next, std::memory_order_release);
+  visible.store(next, std::memory_order_release);
 }
 
 const kfr_plan* lookup(int32_t op, int32_t device, const int64_t* words, uint32_t count) noexcept {

@@ -82,6 +82,13 @@ KF_ENTRY void kf_copy(int64_t begin, int64_t end, const kf_arg* a) {   // y[i] =
   }
 }
 
+TEST(Plan, ItsCodeIsNamedInTheProcessMap) {
+  PlanPtr plan = make(plan_json("p-named", {8}), scale_image());
+  EXPECT_NE(read_text("/proc/self/maps").find("memfd:kernelforge-p-named"), std::string::npos);
+  plan.reset();
+  EXPECT_EQ(read_text("/proc/self/maps").find("memfd:kernelforge-p-named"), std::string::npos);
+}
+
 TEST(Plan, AnInPlacePlanWritesItsInput) {
   std::string json = replaced(plan_json("p-4", {40}, "aten::relu_"), "\"alias\": -1", "\"alias\": 0");
   PlanPtr plan = make(json, scale_image());

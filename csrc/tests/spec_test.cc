@@ -23,7 +23,7 @@ const char* const kGood = R"js({"schema": 1, "constants": {"VEC": "8"}, "workspa
 Spec read(const std::string& spec, const std::string& call = doc_example("call"), int threads = 2) {
   json::Value call_value = json::parse(call, 1 << 20, KFR_BAD_SPEC, "read");
   Call bound = read_call(json::Node(call_value, "call", KFR_BAD_SPEC));
-  json::Value plan = json::parse("{\"threads\": " + std::to_string(threads) + "}", 99, KFR_BAD_SPEC, "read");
+  json::Value plan = json::parse(R"({"id": "p-1", "threads": )" + std::to_string(threads) + "}", 99, KFR_BAD_SPEC, "read");
   json::Fields fields(json::Node(plan, "plan", KFR_BAD_SPEC));
   std::unique_ptr<Code> code = host_target().open("", fields, &bound.names);
   json::Value value = json::parse(spec, 1 << 20, KFR_BAD_SPEC, "read");

@@ -19,7 +19,7 @@ namespace kf::testing {
 namespace fs = std::filesystem;
 
 TempFolder::TempFolder() {
-  std::string name = (fs::temp_directory_path() / "kfr-XXXXXX").string();
+  std::string name = (fs::temp_directory_path() / ("kfr-" + std::string(6, 'X'))).string();
   if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
   path_ = name;
 }
