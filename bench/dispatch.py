@@ -263,6 +263,7 @@ def main() -> int:
 
     from kernelforge import _pins
 
+    environment = _pins.environment()
     core = max(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {core})  # inherited: the processes take turns on one core
     start, rounds = time.monotonic(), []
@@ -275,7 +276,7 @@ def main() -> int:
             "commit": subprocess.run(
                 ["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=Path(__file__).parent
             ).stdout.strip(),
-            "env": _pins.environment(),
+            "env": environment,
             "budget_ns": {"idle": 100, "miss64": 300, "hit": 0},
             "rounds_wanted": ROUNDS,
             "blocks": BLOCKS,
