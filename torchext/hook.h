@@ -103,7 +103,7 @@ struct Hook<Op, kMarks, R(A...)> {
   static constexpr uint32_t kOwn = [] {
     if constexpr (kOutputs == 0) return 0u; else return Result<R>::fresh ? 0u : kOutputs;
   }();
-  static_assert(kOwn <= kWritten);
+  static_assert(kOwn <= kWritten && kOutputs <= kMaxOutputs && kMaxOutputs <= Call::kMaxTargets);
 
   static Served try_serve(OpEntry& entry, c10::DispatchKeySet below, uint32_t mode, at::Tensor* made, at::Tensor** written,
                           std::remove_reference_t<A>&... args) {

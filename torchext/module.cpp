@@ -190,12 +190,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     }
     return outputs_to_python(std::move(stack));
   }, "overload"_a, "args"_a);
-  m.def("time_calls", [](const std::string& overload, const py::sequence& sets, uint32_t samples, uint32_t inner, bool plans) {
+  m.def("time_calls", [](const std::string& overload, const py::sequence& sets, uint32_t samples, uint32_t inner, bool plans, bool warm) {
     const auto op = find_operator(overload);
     std::vector<Stack> stacks = sets_from(op, sets);
     const py::gil_scoped_release release;
-    return time_calls(op, stacks, samples, inner, plans);
-  }, "overload"_a, "arg_sets"_a, "samples"_a, "inner"_a, "plans"_a = true);
+    return time_calls(op, stacks, samples, inner, plans, warm);
+  }, "overload"_a, "arg_sets"_a, "samples"_a, "inner"_a, "plans"_a = true, "warm"_a = true);
   m.def("time_pairs", [](const std::string& overload, const py::sequence& sets, uint32_t blocks, uint32_t inner, uint64_t seed) {
     const auto op = find_operator(overload);
     std::vector<Stack> stacks = sets_from(op, sets);

@@ -36,7 +36,7 @@ Served serve(const OpEntry& entry, Call& call, at::Tensor* fresh, const at::Tens
   if (info.threads != 0 && info.threads != parallel.threads) return {Reason::kThreads};
   if (!info.deterministic && at::globalContext().deterministicAlgorithms()) return {Reason::kDeterministic};
 
-  constexpr uint32_t kMaxWorkspaces = 8;
+  constexpr uint32_t kMaxWorkspaces = 16;  // as csrc/src/spec.h
   if (info.workspaces > kMaxWorkspaces) return {Reason::kTooLarge};
   void* slots[Call::kMaxSlots + kMaxOutputs + kMaxWorkspaces];
   // Written tensors first: taking a mutable pointer may give a copy-on-write tensor its own memory.
@@ -56,10 +56,17 @@ Served serve(const OpEntry& entry, Call& call, at::Tensor* fresh, const at::Tens
                                                         torch_dtype(output.dtype), /*pin_memory=*/false));
     slots[info.inputs + o] = fresh[o].numel() == 0 ? static_cast<void*>(&nothing) : fresh[o].mutable_data_ptr();
   }
-  c10::DataPtr workspaces[kMaxWorkspaces];
-  for (uint32_t w = 0; w < info.workspaces; ++w) {
-    workspaces[w] = c10::GetCPUAllocator()->allocate(info.workspace_bytes[w]);
-    slots[info.inputs + outputs + w] = workspaces[w].get();
+  c10::DataPtr workspace;  // all of them, one behind the other
+  if (info.workspaces != 0) {
+    const auto padded = [](uint64_t bytes) { return (bytes + 63) / 64 * 64; };
+    uint64_t total = 0;
+    for (uint32_t w = 0; w < info.workspaces; ++w) total += padded(info.workspace_bytes[w]);
+    workspace = c10::GetCPUAllocator()->allocate(total);
+    auto* next = static_cast<char*>(workspace.get());
+    for (uint32_t w = 0; w < info.workspaces; ++w) {
+      slots[info.inputs + outputs + w] = next;
+      next += padded(info.workspace_bytes[w]);
+    }
   }
 
   if (kfr_launch(plan, slots, info.inputs + outputs + info.workspaces, &parallel, nullptr, nullptr) != KFR_OK) return {Reason::kLaunch};

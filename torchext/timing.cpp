@@ -46,13 +46,13 @@ class Caller {
 
 }  // namespace
 
-std::vector<double> time_calls(const c10::OperatorHandle& op, const std::vector<Stack>& sets, uint32_t samples, uint32_t inner, bool plans) {
+std::vector<double> time_calls(const c10::OperatorHandle& op, const std::vector<Stack>& sets, uint32_t samples, uint32_t inner, bool plans, bool warm) {
   need(inner > 0, "time an operator: inner is 0 (expected at least 1)");
   Caller caller(op, sets);
   std::vector<double> out;
   out.reserve(samples);
   const auto run = [&] {
-    caller.warm();
+    if (warm) caller.warm();
     for (uint32_t i = 0; i < samples; ++i) out.push_back(caller.sample(inner));
   };
   if (plans) {

@@ -110,9 +110,14 @@ def call(overload: str, args: Sequence[Any]) -> list[Any]:
     """Call an overload through the dispatcher, without the GIL; a number in place of a tensor is a wrapped number."""
 
 def time_calls(
-    overload: str, arg_sets: Sequence[Sequence[Any]], samples: int, inner: int, plans: bool = True
+    overload: str,
+    arg_sets: Sequence[Sequence[Any]],
+    samples: int,
+    inner: int,
+    plans: bool = True,
+    warm: bool = True,
 ) -> list[float]:
-    """Return `samples` times of a call, each the mean of `inner` calls in a row over the sets. plans False: eager."""
+    """Return `samples` times of a call, each the mean of `inner` calls in a row over the sets. plans False: eager. warm: one untimed pass first."""
 
 def time_pairs(
     overload: str, arg_sets: Sequence[Sequence[Any]], blocks: int, inner: int, seed: int = 0
