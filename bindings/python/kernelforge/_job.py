@@ -298,16 +298,21 @@ class Job:
         """Say for each searched card without a plan how near it came."""
         reasons = dict(self.reasons)
         for run in runs:
-            best = run["best"]
-            near = (
-                f"best candidate {1 / best:.2f}x in search, no gain confirmed"
-                if best and best < 1
-                else "no candidate was faster"
-            )
-            reasons.setdefault(
-                run["card"], near if len(run["nodes"]) > 1 else run["why"] or "not reached within the budget"
-            )
+            reasons.setdefault(run["card"], _why_eager(run))
         return reasons
+
+
+def _why_eager(run: dict[str, Any]) -> str:
+    if len(run["nodes"]) > 1:
+        best = run["best"]
+        return (
+            f"best candidate {1 / best:.2f}x in search, no gain confirmed"
+            if best < 1
+            else "no candidate was faster"
+        )
+    if not run["why"] or run["why"].startswith("budget"):
+        return "not reached within the budget"
+    return str(run["why"]).splitlines()[0]
 
 
 def _compiler() -> str:
