@@ -5,7 +5,6 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     kf::check_host_image({reinterpret_cast<const char*>(data), size}, {"kf_main"});
-  } catch (const kf::Error&) {
-  }
+  } catch (const kf::Error&) {}
   return 0;
 }

@@ -19,11 +19,9 @@ void read(std::string_view text, const std::string_view* pins) {
       try {
         kf::make_plan(kf::json::Node(plan.json, "plan", KFR_BAD_SPEC), "", KFR_HOST);
         abort();  // there is no image
-      } catch (const kf::Error&) {
-      }
+      } catch (const kf::Error&) {}
     }
-  } catch (const kf::Error&) {
-  }
+  } catch (const kf::Error&) {}
 }
 
 }  // namespace

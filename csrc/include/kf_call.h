@@ -16,8 +16,25 @@ namespace kf {
 class CallWords {
  public:
   static constexpr uint32_t kMax = 192;
-  enum Tag : int64_t { kTensor = 1, kUndefined, kNone, kBool, kInt, kFloat, kString, kInts, kFloats, kTensors, kScalarBool, kScalarInt,
-                       kScalarFloat, kWrapped, kDtype, kAlias, kBools };
+  enum Tag : int64_t {
+    kTensor = 1,
+    kUndefined,
+    kNone,
+    kBool,
+    kInt,
+    kFloat,
+    kString,
+    kInts,
+    kFloats,
+    kTensors,
+    kScalarBool,
+    kScalarInt,
+    kScalarFloat,
+    kWrapped,
+    kDtype,
+    kAlias,
+    kBools
+  };
 
   // A plain dense tensor of the target. sizes and strides as the tensor has them, in elements.
   void tensor(int32_t dtype, int64_t dim, const int64_t* sizes, const int64_t* strides) {
@@ -85,8 +102,15 @@ class CallWords {
     return !overflow_;
   }
   void put(int64_t v) { words_[count_++] = v; }
-  void one(int64_t v) { if (room(1)) put(v); }
-  void two(int64_t a, int64_t b) { if (room(2)) { put(a); put(b); } }
+  void one(int64_t v) {
+    if (room(1)) put(v);
+  }
+  void two(int64_t a, int64_t b) {
+    if (room(2)) {
+      put(a);
+      put(b);
+    }
+  }
 
   int64_t words_[kMax];
   uint32_t count_ = 0;

@@ -54,9 +54,7 @@ uint32_t kfr_abi_version(void);
 /* ---- words: element types and overloads ---------------------------------------------------------------- */
 
 /* Element types by torch's names: "float32", "bfloat16", ... The numbers are part of the guard encoding; append only. */
-typedef enum kfr_dtype {
-  KFR_BOOL = 1, KFR_U8, KFR_I8, KFR_I16, KFR_I32, KFR_I64, KFR_F16, KFR_BF16, KFR_F32, KFR_F64
-} kfr_dtype;
+typedef enum kfr_dtype { KFR_BOOL = 1, KFR_U8, KFR_I8, KFR_I16, KFR_I32, KFR_I64, KFR_F16, KFR_BF16, KFR_F32, KFR_F64 } kfr_dtype;
 
 /* Returns the type with this nul name, 0 if there is none. */
 int32_t kfr_dtype_from_name(const char* name);
@@ -73,8 +71,8 @@ int32_t kfr_op_id(const char* overload);
 /* Evaluates an expression of a launch spec: integers, names, + - * / % ( ) and ceildiv(a,b) min(a,b) max(a,b), in 64-bit integers.
  * Every overflow, division by zero, unknown name or trailing character is KFR_BAD_SPEC. `/` and `%` truncate, as in C; ceildiv rounds up.
  * names/values: `count` borrowed pairs. A name given twice with different values cannot be used. */
-kfr_status kfr_expr_eval(const char* text, size_t text_n, const char* const* names, const int64_t* values, size_t count,
-                         int64_t* result, kfr_error* error);
+kfr_status kfr_expr_eval(const char* text, size_t text_n, const char* const* names, const int64_t* values, size_t count, int64_t* result,
+                         kfr_error* error);
 
 /* ---- plans ----------------------------------------------------------------------------------------------- */
 
@@ -88,23 +86,23 @@ typedef struct kfr_plan kfr_plan;
  * device  KFR_HOST or a CUDA ordinal.
  * plan    owned by the caller until published; free with kfr_plan_free. A published plan is never freed (a reader may hold it).
  * Returns KFR_OK, KFR_BAD_ARGUMENT (also: overload ids are used up), KFR_BAD_SPEC, KFR_BAD_CODE, KFR_NO_DEVICE, KFR_SYSTEM, KFR_DRIVER. */
-kfr_status kfr_plan_create(const char* json, size_t json_n, const void* image, size_t image_n, int32_t device,
-                           kfr_plan** plan, kfr_error* error);
+kfr_status kfr_plan_create(const char* json, size_t json_n, const void* image, size_t image_n, int32_t device, kfr_plan** plan,
+                           kfr_error* error);
 void kfr_plan_free(kfr_plan* plan); /* NULL allowed; refused silently for a published plan */
 
 /* Tensors of a call are numbered as `slots`: the defined tensors of the arguments in schema order (list elements in their place;
  * wrapped 0-dim CPU scalars are not slots), then the outputs, then the workspaces. */
 typedef struct kfr_plan_info {
-  const char* id;           /* nul, lives as long as the plan */
-  int32_t op;               /* kfr_op_id of the overload */
+  const char* id; /* nul, lives as long as the plan */
+  int32_t op;     /* kfr_op_id of the overload */
   int32_t device;
   uint32_t inputs, outputs, workspaces;
-  const uint32_t* align;    /* per input and output slot: required alignment in bytes of its address (a power of two) */
+  const uint32_t* align; /* per input and output slot: required alignment in bytes of its address (a power of two) */
   const uint64_t* workspace_bytes;
   const uint8_t* workspace_zeroed;
-  uint8_t deterministic;    /* may run under torch.use_deterministic_algorithms */
-  uint8_t exact;            /* bitwise equal to eager on everything judged */
-  int32_t threads;          /* host: the thread count it was judged with, and the only one that kfr_launch takes; CUDA: 0 */
+  uint8_t deterministic; /* may run under torch.use_deterministic_algorithms */
+  uint8_t exact;         /* bitwise equal to eager on everything judged */
+  int32_t threads;       /* host: the thread count it was judged with, and the only one that kfr_launch takes; CUDA: 0 */
 } kfr_plan_info;
 kfr_status kfr_plan_info_get(const kfr_plan* plan, kfr_plan_info* info);
 
@@ -140,8 +138,8 @@ uint64_t kfr_plan_hits(const kfr_plan* plan, int32_t reset);
 
 /* How host kernels reach threads. The extension passes at::parallel_for, the worker a kfr_pool; a kernel sees [begin, end). */
 typedef struct kfr_parallel {
-  void (*run)(void* ctx, int64_t begin, int64_t end, int64_t grain,
-              void (*body)(void* body_ctx, int64_t begin, int64_t end), void* body_ctx);
+  void (*run)(void* ctx, int64_t begin, int64_t end, int64_t grain, void (*body)(void* body_ctx, int64_t begin, int64_t end),
+              void* body_ctx);
   void* ctx;
   int32_t threads;
 } kfr_parallel;
@@ -177,7 +175,7 @@ kfr_status kfr_code_check(const void* image, size_t image_n, const char* const* 
 /* Memory shared between referee and worker: whole pages with an unmapped range (1 MiB) on both sides, so that an access past either end
  * faults in hardware. Created in the trusted process, zeroed, and sealed so that nobody can resize it; imported by file descriptor in the worker. */
 typedef struct kfr_buffer kfr_buffer;
-kfr_status kfr_buffer_create(uint64_t bytes, kfr_buffer** buffer, kfr_error* error);           /* read-write */
+kfr_status kfr_buffer_create(uint64_t bytes, kfr_buffer** buffer, kfr_error* error);                               /* read-write */
 kfr_status kfr_buffer_import(int32_t fd, uint64_t bytes, int32_t writable, kfr_buffer** buffer, kfr_error* error); /* fd borrowed */
 void* kfr_buffer_data(const kfr_buffer* buffer);     /* first byte of the mapping */
 uint64_t kfr_buffer_bytes(const kfr_buffer* buffer); /* rounded up to whole pages */

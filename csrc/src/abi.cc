@@ -30,9 +30,7 @@ kfr_status guarded(kfr_error* error, F&& body) noexcept {
   } catch (const kf::Error& e) {
     kf::fill(error, e.status(), e.text(), e.hint());
     return e.status();
-  } catch (const std::bad_alloc&) {
-    kf::fill(error, KFR_SYSTEM, "out of memory", "");
-  } catch (const std::exception& e) {
+  } catch (const std::bad_alloc&) { kf::fill(error, KFR_SYSTEM, "out of memory", ""); } catch (const std::exception& e) {
     kf::fill(error, KFR_SYSTEM, e.what(), "");
   }
   return KFR_SYSTEM;
@@ -76,7 +74,8 @@ int32_t kfr_op_id(const char* overload) {
 kfr_status kfr_expr_eval(const char* text, size_t text_n, const char* const* names, const int64_t* values, size_t count, int64_t* result,
                          kfr_error* error) {
   return guarded(error, [&] {
-    require(result != nullptr && (count == 0 || (names != nullptr && values != nullptr)), "evaluate an expression: `names`, `values` or `result` is NULL");
+    require(result != nullptr && (count == 0 || (names != nullptr && values != nullptr)),
+            "evaluate an expression: `names`, `values` or `result` is NULL");
     kf::Names known;
     for (size_t i = 0; i < count; ++i) {
       require(names[i] != nullptr, "evaluate an expression: a name is NULL");
@@ -86,16 +85,16 @@ kfr_status kfr_expr_eval(const char* text, size_t text_n, const char* const* nam
   });
 }
 
-kfr_status kfr_plan_create(const char* json, size_t json_n, const void* image, size_t image_n, int32_t device, kfr_plan** plan, kfr_error* error) {
+kfr_status kfr_plan_create(const char* json, size_t json_n, const void* image, size_t image_n, int32_t device, kfr_plan** plan,
+                           kfr_error* error) {
   return guarded(error, [&] {
     require(plan != nullptr, "make a plan: `plan` is NULL");
-    kf::json::Value root = kf::json::parse(view(json, json_n, "make a plan: `json` is NULL"), kf::kPlanBytesMax, KFR_BAD_SPEC, "make a plan");
+    kf::json::Value root =
+        kf::json::parse(view(json, json_n, "make a plan: `json` is NULL"), kf::kPlanBytesMax, KFR_BAD_SPEC, "make a plan");
     std::string_view code = view(image, image_n, "make a plan: `image` is NULL");
     try {
       *plan = kf::make_plan(kf::json::Node(root, "plan", KFR_BAD_SPEC), code, device).release();
-    } catch (const kf::Error& e) {
-      throw e.within("make a plan");
-    }
+    } catch (const kf::Error& e) { throw e.within("make a plan"); }
   });
 }
 
@@ -134,24 +133,26 @@ kfr_status kfr_publish(kfr_plan* const* plans, size_t count, int32_t device, kfr
   });
 }
 
-const kfr_plan* kfr_lookup(int32_t op, int32_t device, const int64_t* words, uint32_t count) { return kf::lookup(op, device, words, count); }
+const kfr_plan* kfr_lookup(int32_t op, int32_t device, const int64_t* words, uint32_t count) {
+  return kf::lookup(op, device, words, count);
+}
 int32_t kfr_has_plans(int32_t op, int32_t device) { return kf::has_plans(op, device); }
 void kfr_plan_hit(const kfr_plan* plan) { plan->hits.fetch_add(1, std::memory_order_relaxed); }
 uint64_t kfr_plan_hits(const kfr_plan* plan, int32_t reset) {
   return reset ? plan->hits.exchange(0, std::memory_order_relaxed) : plan->hits.load(std::memory_order_relaxed);
 }
 
-kfr_status kfr_launch(const kfr_plan* plan, void* const* slots, uint32_t count, const kfr_parallel* parallel, void* stream, kfr_error* error) {
+kfr_status kfr_launch(const kfr_plan* plan, void* const* slots, uint32_t count, const kfr_parallel* parallel, void* stream,
+                      kfr_error* error) {
   return guarded(error, [&] {
     require(plan != nullptr && slots != nullptr, "launch: `plan` or `slots` is NULL");
     if (count != plan->slots()) {
-      throw kf::Error(KFR_BAD_ARGUMENT, "launch " + kf::ticked(plan->id) + ": " + std::to_string(count) + " slots (expected " + std::to_string(plan->slots()) + ")");
+      throw kf::Error(KFR_BAD_ARGUMENT, "launch " + kf::ticked(plan->id) + ": " + std::to_string(count) + " slots (expected " +
+                                            std::to_string(plan->slots()) + ")");
     }
     try {
       plan->program->launch(slots, parallel, stream);
-    } catch (const kf::Error& e) {
-      throw e.within("launch " + kf::ticked(plan->id));
-    }
+    } catch (const kf::Error& e) { throw e.within("launch " + kf::ticked(plan->id)); }
   });
 }
 
@@ -199,8 +200,8 @@ uint64_t kfr_buffer_bytes(const kfr_buffer* buffer) { return buffer == nullptr ?
 int32_t kfr_buffer_fd(const kfr_buffer* buffer) { return buffer == nullptr ? -1 : buffer->fd(); }
 void kfr_buffer_free(kfr_buffer* buffer) { delete buffer; }
 
-kfr_status kfr_time_plan(const kfr_plan* plan, void* const* sets, uint32_t nsets, uint32_t nslots, uint32_t samples, uint32_t inner, int32_t warm,
-                         const kfr_parallel* parallel, void* stream, double* out_ns, kfr_error* error) {
+kfr_status kfr_time_plan(const kfr_plan* plan, void* const* sets, uint32_t nsets, uint32_t nslots, uint32_t samples, uint32_t inner,
+                         int32_t warm, const kfr_parallel* parallel, void* stream, double* out_ns, kfr_error* error) {
   return guarded(error, [&] {
     require(plan != nullptr && sets != nullptr && out_ns != nullptr, "time a plan: `plan`, `sets` or `out_ns` is NULL");
     kf::time_plan(*plan, {sets, nsets, nslots}, samples, inner, warm != 0, parallel, stream, out_ns);

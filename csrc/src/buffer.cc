@@ -18,7 +18,8 @@ constexpr uint64_t kGuard = uint64_t{1} << 20;  // reserved addresses only; a wi
 constexpr uint64_t kBytesMax = uint64_t{1} << 42;
 
 uint64_t whole_pages(uint64_t bytes) {
-  if (bytes == 0 || bytes > kBytesMax) throw kf::Error(KFR_BAD_ARGUMENT, "make a buffer of " + std::to_string(bytes) + " bytes (expected 1 to 2^42)");
+  if (bytes == 0 || bytes > kBytesMax)
+    throw kf::Error(KFR_BAD_ARGUMENT, "make a buffer of " + std::to_string(bytes) + " bytes (expected 1 to 2^42)");
   auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return (bytes + page - 1) / page * page;
 }
@@ -51,8 +52,8 @@ kfr_buffer::kfr_buffer(int fd, uint64_t bytes, bool writable) : bytes_(whole_pag
   struct stat info{};
   if (fstat(fd, &info) != 0) refuse("import", bytes_, errno);
   if (!S_ISREG(info.st_mode) || static_cast<uint64_t>(info.st_size) < bytes_) {
-    throw kf::Error(KFR_BAD_ARGUMENT, "import a buffer of " + std::to_string(bytes_) + " bytes: descriptor " + std::to_string(fd) + " is not a memory file of that size (it has " +
-                                          std::to_string(info.st_size) + " bytes)");
+    throw kf::Error(KFR_BAD_ARGUMENT, "import a buffer of " + std::to_string(bytes_) + " bytes: descriptor " + std::to_string(fd) +
+                                          " is not a memory file of that size (it has " + std::to_string(info.st_size) + " bytes)");
   }
   map(fd, writable);
 }

@@ -7,8 +7,8 @@
 // [guard | pages | guard], one reservation; only the pages in the middle are mapped from the memory file.
 struct kfr_buffer {
  public:
-  explicit kfr_buffer(uint64_t bytes);                  // a new memory file, sealed against resizing
-  kfr_buffer(int fd, uint64_t bytes, bool writable);    // somebody else's
+  explicit kfr_buffer(uint64_t bytes);                // a new memory file, sealed against resizing
+  kfr_buffer(int fd, uint64_t bytes, bool writable);  // somebody else's
   ~kfr_buffer();
   kfr_buffer(const kfr_buffer&) = delete;
   kfr_buffer& operator=(const kfr_buffer&) = delete;
@@ -20,8 +20,8 @@ struct kfr_buffer {
  private:
   void map(int fd, bool writable);
 
-  uint64_t bytes_;      // whole pages
-  int fd_ = -1;         // owned; -1 for an imported buffer
+  uint64_t bytes_;  // whole pages
+  int fd_ = -1;     // owned; -1 for an imported buffer
   void* base_ = nullptr;
   void* data_ = nullptr;
 };

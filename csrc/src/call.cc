@@ -11,8 +11,8 @@
 namespace kf {
 namespace {
 
-constexpr int64_t kDimMax = 64;                     // torch's own limit
-constexpr int64_t kExtentMax = int64_t{1} << 48;    // elements
+constexpr int64_t kDimMax = 64;                   // torch's own limit
+constexpr int64_t kExtentMax = int64_t{1} << 48;  // elements
 constexpr int64_t kInt64Max = INT64_MAX, kInt64Min = INT64_MIN;
 
 const DType& read_dtype(const json::Node& node) {
@@ -107,16 +107,24 @@ class Reader {
     json::Node name_node = fields.need("name");
     const std::string& name = name_node.string(64);
     if (!is_name(name)) name_node.wrong("a name of letters, digits and _");
-    const std::string& kind =
-        fields.need("kind").one_of({"tensor", "undefined", "none", "tensors", "wrapped", "bool", "int", "string", "float", "ints", "bools", "dtype", "scalar"});
-    if (kind == "tensor") add_tensor(fields, name);
-    else if (kind == "undefined") words_->undefined();
-    else if (kind == "none") words_->none();
-    else if (kind == "tensors") add_list(fields, name);
-    else if (kind == "scalar") add_scalar(fields);
-    else if (kind == "bool") words_->boolean(fields.need("value").boolean());
-    else if (kind == "float") words_->real(read_float(fields));
-    else if (kind == "dtype") words_->dtype(read_dtype(fields.need("value")).scalar_type);
+    const std::string& kind = fields.need("kind").one_of(
+        {"tensor", "undefined", "none", "tensors", "wrapped", "bool", "int", "string", "float", "ints", "bools", "dtype", "scalar"});
+    if (kind == "tensor")
+      add_tensor(fields, name);
+    else if (kind == "undefined")
+      words_->undefined();
+    else if (kind == "none")
+      words_->none();
+    else if (kind == "tensors")
+      add_list(fields, name);
+    else if (kind == "scalar")
+      add_scalar(fields);
+    else if (kind == "bool")
+      words_->boolean(fields.need("value").boolean());
+    else if (kind == "float")
+      words_->real(read_float(fields));
+    else if (kind == "dtype")
+      words_->dtype(read_dtype(fields.need("value")).scalar_type);
     else if (kind == "int") {
       int64_t v = fields.need("value").integer(kInt64Min, kInt64Max);
       words_->integer(v);
@@ -165,9 +173,12 @@ class Reader {
 
   void add_scalar(json::Fields& fields) {
     const std::string& type = fields.need("type").one_of({"bool", "int", "float"});
-    if (type == "bool") words_->scalar(fields.need("value").boolean());
-    else if (type == "int") words_->scalar(fields.need("value").integer(kInt64Min, kInt64Max));
-    else words_->scalar(read_float(fields));
+    if (type == "bool")
+      words_->scalar(fields.need("value").boolean());
+    else if (type == "int")
+      words_->scalar(fields.need("value").integer(kInt64Min, kInt64Max));
+    else
+      words_->scalar(read_float(fields));
   }
 
   void read_output(const json::Node& node) {

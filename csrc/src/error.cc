@@ -24,7 +24,8 @@ size_t character(std::string_view text, size_t at) {
   auto byte = [&](size_t i) { return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u; };
   unsigned lead = byte(0), second = byte(1);
   size_t n = lead >= 0xC2 && lead <= 0xDF ? 2 : lead >= 0xE0 && lead <= 0xEF ? 3 : lead >= 0xF0 && lead <= 0xF4 ? 4 : 1;
-  bool second_good = !(lead == 0xE0 && second < 0xA0) && !(lead == 0xED && second > 0x9F) && !(lead == 0xF0 && second < 0x90) && !(lead == 0xF4 && second > 0x8F);
+  bool second_good = !(lead == 0xE0 && second < 0xA0) && !(lead == 0xED && second > 0x9F) && !(lead == 0xF0 && second < 0x90) &&
+                     !(lead == 0xF4 && second > 0x8F);
   for (size_t i = 1; i < n; ++i) {
     if ((byte(i) & 0xC0) != 0x80 || !second_good) return 1;
   }
@@ -39,8 +40,10 @@ std::string ticked(std::string_view text) {
   for (size_t n; at < text.size() && out.size() + 4 <= kShownMax; at += n) {
     n = character(text, at);
     bool plain = n > 1 || (static_cast<unsigned char>(text[at]) >= 0x20 && static_cast<unsigned char>(text[at]) < 0x7F && text[at] != '`');
-    if (plain) out += text.substr(at, n);
-    else out += '?';
+    if (plain)
+      out += text.substr(at, n);
+    else
+      out += '?';
   }
   return out + (at < text.size() ? "...`" : "`");
 }

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <string>
 
-#include "image.h"
 #include "error.h"
+#include "image.h"
 #include "memfile.h"
 #include "plan.h"
 #include "target.h"
@@ -49,7 +49,7 @@ class HostProgram final : public Program {
   HostProgram(Spec spec, int32_t threads, const std::string& id, std::string_view image) : spec_(std::move(spec)), threads_(threads) {
     std::vector<std::string> names;
     for (const Kernel& k : spec_.kernels) names.push_back(k.entry);
-    MemFile file(("kernelforge-" + id).c_str(), image);  // the name that maps and debuggers show
+    MemFile file(("kernelforge-" + id).c_str(), image);                     // the name that maps and debuggers show
     std::vector<uint64_t> offsets = check_host_image(file.bytes(), names);  // on the sealed copy: nobody can change it after the check
     entries_.reserve(offsets.size());
     std::string path = unique_path(file.fd());
@@ -76,12 +76,15 @@ class HostProgram final : public Program {
   void launch(void* const* slots, const kfr_parallel* parallel, void*) const override {
     if (parallel == nullptr || parallel->run == nullptr) throw Error(KFR_BAD_ARGUMENT, "no `parallel` (host kernels need one)");
     if (parallel->threads != threads_) {
-      throw Error(KFR_LAUNCH, "the plan was judged with " + std::to_string(threads_) + " threads (this call has " + std::to_string(parallel->threads) + ")",
-                  "run with that thread count, or judge the plan again");
+      throw Error(
+          KFR_LAUNCH,
+          "the plan was judged with " + std::to_string(threads_) + " threads (this call has " + std::to_string(parallel->threads) + ")",
+          "run with that thread count, or judge the plan again");
     }
     for (const Kernel& kernel : spec_.kernels) {
       for (const Arg& arg : kernel.args) {
-        if (arg.kind == Arg::kSlot && slots[arg.slot] == nullptr) throw Error(KFR_BAD_ARGUMENT, "slot " + std::to_string(arg.slot) + " is NULL");
+        if (arg.kind == Arg::kSlot && slots[arg.slot] == nullptr)
+          throw Error(KFR_BAD_ARGUMENT, "slot " + std::to_string(arg.slot) + " is NULL");
       }
     }
     uint32_t first = spec_.inputs + spec_.outputs;

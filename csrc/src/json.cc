@@ -131,9 +131,7 @@ Value parse(std::string_view text, size_t max_bytes, kfr_status status, const st
   bool ok = false;
   try {
     ok = nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
-  } catch (const nlohmann::json::exception& e) {
-    builder.why = e.what();
-  }
+  } catch (const nlohmann::json::exception& e) { builder.why = e.what(); }
   if (!ok) throw Error(status, what + ": not the JSON that is read here: found " + builder.why);
   return std::move(builder.root);
 }

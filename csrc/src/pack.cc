@@ -37,7 +37,8 @@ class Descriptor {
 // Reads a regular file below a folder; `name` has no separator. Links, pipes and devices are refused.
 std::string read_file(int folder, const std::string& name, size_t max_bytes) {
   Descriptor file(openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) bad("file " + ticked(name) + ": " + (errno == ELOOP ? "it is a symbolic link (packs hold files only)" : errno_text(errno)));
+  if (file.get() < 0)
+    bad("file " + ticked(name) + ": " + (errno == ELOOP ? "it is a symbolic link (packs hold files only)" : errno_text(errno)));
   struct stat info{};
   if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) bad("file " + ticked(name) + ": it is no regular file");
   if (static_cast<uint64_t>(info.st_size) > max_bytes) {
@@ -60,7 +61,8 @@ std::string read_hashed(int pack, const char* folder, const FileRef& ref, const 
   std::string name = ref.sha256 + suffix;
   std::string bytes = read_file(below.get(), name, static_cast<size_t>(ref.bytes));
   if (bytes.size() != static_cast<size_t>(ref.bytes) || sha256_hex(bytes) != ref.sha256) {
-    bad(std::string("file `") + folder + "/" + name + "`: its content is not what pack.json recorded", "the pack is damaged or was changed; copy it again or optimize again");
+    bad(std::string("file `") + folder + "/" + name + "`: its content is not what pack.json recorded",
+        "the pack is damaged or was changed; copy it again or optimize again");
   }
   return bytes;
 }
@@ -90,8 +92,10 @@ int64_t compare_pins(const json::Node& judged, const json::Value* here) {
       if (other == name) mine = &value;
     }
     if (mine != nullptr && same_pin(pin, *mine)) continue;
-    throw Error(KFR_BAD_PIN, "pin " + ticked(name) + " is " + shown(pin) + " in the pack (this process has " + (mine == nullptr ? "none" : shown(*mine)) + ")",
-                "`kernelforge verify` judges the pack again here; until then eager runs");
+    throw Error(
+        KFR_BAD_PIN,
+        "pin " + ticked(name) + " is " + shown(pin) + " in the pack (this process has " + (mine == nullptr ? "none" : shown(*mine)) + ")",
+        "`kernelforge verify` judges the pack again here; until then eager runs");
   }
   return threads;
 }
@@ -104,7 +108,8 @@ PackPlan read_plan(const json::Node& node, int64_t threads) {
   plan.code = read_file_ref(fields.need("code"), static_cast<int64_t>(kImageBytesMax));
   plan.source = read_file_ref(fields.need("source"), kSourceBytesMax);
   for (const char* name : {"card", "variant", "node", "evidence"}) fields.need(name);
-  if (auto own = fields.find("threads"); own && threads != 0 && own->integer(0, INT64_MAX) != threads) own->wrong("the pin `threads`, " + std::to_string(threads));
+  if (auto own = fields.find("threads"); own && threads != 0 && own->integer(0, INT64_MAX) != threads)
+    own->wrong("the pin `threads`, " + std::to_string(threads));
   plan.json = node.value();
   return plan;
 }
@@ -150,9 +155,7 @@ std::unique_ptr<kfr_pack> open_pack(const std::string& folder, const std::string
       if (!plan.approved) continue;
       pack->plans.push_back(make_plan(json::Node(plan.json, "plan", KFR_BAD_SPEC), image, device).release());
     }
-  } catch (const Error& e) {
-    throw e.within(where);
-  }
+  } catch (const Error& e) { throw e.within(where); }
   return pack;
 }
 

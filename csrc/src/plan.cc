@@ -57,9 +57,8 @@ FileRef read_file_ref(const json::Node& node, int64_t max_bytes) {
   json::Node hash = fields.need("sha256");
   FileRef ref{hash.string(64), fields.need("bytes").integer(1, max_bytes)};
   fields.close();
-  bool good = ref.sha256.size() == 64 && std::all_of(ref.sha256.begin(), ref.sha256.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-  });
+  bool good = ref.sha256.size() == 64 &&
+              std::all_of(ref.sha256.begin(), ref.sha256.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
   if (!good) hash.wrong("64 hexadecimal digits in lower case");
   return ref;
 }

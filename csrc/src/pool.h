@@ -38,10 +38,10 @@ struct kfr_pool {
   std::mutex caller_;
   std::mutex mutex_;
   std::condition_variable wake_, done_;
-  Task task_;               // guarded by mutex_
-  uint64_t generation_ = 0; // of the task; guarded by mutex_
-  int32_t running_ = 0;     // workers still in it; guarded by mutex_
-  bool stopping_ = false;   // guarded by mutex_
+  Task task_;                // guarded by mutex_
+  uint64_t generation_ = 0;  // of the task; guarded by mutex_
+  int32_t running_ = 0;      // workers still in it; guarded by mutex_
+  bool stopping_ = false;    // guarded by mutex_
   std::vector<std::thread> workers_;
 };
 

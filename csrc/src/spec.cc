@@ -26,7 +26,8 @@ void read_constants(const json::Node& node) {
     if (!good) node.fail("constant " + ticked(name) + " (expected a name of capitals, digits and _)");
     json::Node text = fields.need(name);
     const std::string& v = text.string(64);
-    good = !v.empty() && std::all_of(v.begin(), v.end(), [](char c) { return letter(c) || digit(c) || c == '_' || c == '.' || c == '+' || c == '-'; });
+    good = !v.empty() &&
+           std::all_of(v.begin(), v.end(), [](char c) { return letter(c) || digit(c) || c == '_' || c == '.' || c == '+' || c == '-'; });
     if (!good) text.wrong("letters, digits and _ . + -");
   }
 }
@@ -49,7 +50,8 @@ double read_literal(const json::Node& node) {
 Arg read_arg(const json::Node& node, const Names& slots, const Names& names, const Code& code) {
   json::Fields fields(node);
   auto slot = fields.find("slot"), integer = fields.find("int"), real = fields.find("float");
-  if (int{slot.has_value()} + int{integer.has_value()} + int{real.has_value()} != 1) node.fail("needs exactly one of `slot`, `int` and `float`");
+  if (int{slot.has_value()} + int{integer.has_value()} + int{real.has_value()} != 1)
+    node.fail("needs exactly one of `slot`, `int` and `float`");
   Arg arg;
   if (slot) {
     const std::string& name = slot->string(96);
@@ -70,7 +72,8 @@ Arg read_arg(const json::Node& node, const Names& slots, const Names& names, con
 
 std::string read_entry(const json::Node& node) {
   const std::string& name = node.string(128);
-  bool good = !name.empty() && !digit(name[0]) && std::all_of(name.begin(), name.end(), [](char c) { return letter(c) || digit(c) || c == '_'; });
+  bool good =
+      !name.empty() && !digit(name[0]) && std::all_of(name.begin(), name.end(), [](char c) { return letter(c) || digit(c) || c == '_'; });
   if (!good) node.wrong("the name of a function");
   return name;
 }
@@ -98,7 +101,8 @@ int64_t read_expr(const json::Node& node, const Names& names, int64_t low, int64
     throw e.within("field `" + node.path() + "`");
   }
   if (v < low || v > high) {
-    node.fail(ticked(node.value().string) + " is " + std::to_string(v) + " here (expected " + std::to_string(low) + " to " + std::to_string(high) + ")");
+    node.fail(ticked(node.value().string) + " is " + std::to_string(v) + " here (expected " + std::to_string(low) + " to " +
+              std::to_string(high) + ")");
   }
   return v;
 }

@@ -88,7 +88,8 @@ std::unique_ptr<DeviceTable> build(std::span<kfr_plan* const> plans) {
   for (const kfr_plan* plan : plans) {
     OpTable* ops = open[static_cast<size_t>(plan->op)];
     if (const Entry* twin = ops->find(plan->hash, plan->words.data(), static_cast<uint32_t>(plan->words.size()))) {
-      throw Error(KFR_BAD_ARGUMENT, "publish " + ticked(plan->id) + ": plan " + ticked(twin->plan->id) + " has the same guard on " + ticked(plan->overload));
+      throw Error(KFR_BAD_ARGUMENT,
+                  "publish " + ticked(plan->id) + ": plan " + ticked(twin->plan->id) + " has the same guard on " + ticked(plan->overload));
     }
     ops->insert(*plan);
   }
@@ -108,13 +109,16 @@ const OpTable* current(int32_t op, int32_t device) noexcept {
 }  // namespace
 
 void publish(std::span<kfr_plan* const> plans, int32_t device) {
-  if (device < KFR_HOST || device >= kDevicesMax) throw Error(KFR_NO_DEVICE, "publish on device " + std::to_string(device) + ": no such ordinal");
+  if (device < KFR_HOST || device >= kDevicesMax)
+    throw Error(KFR_NO_DEVICE, "publish on device " + std::to_string(device) + ": no such ordinal");
   std::unique_lock lock(publisher().mutex, std::try_to_lock);
-  if (!lock) throw Error(KFR_BUSY, "publish on device " + std::to_string(device) + ": another publisher is at work", "try again when it is done");
+  if (!lock)
+    throw Error(KFR_BUSY, "publish on device " + std::to_string(device) + ": another publisher is at work", "try again when it is done");
   for (const kfr_plan* plan : plans) {
     if (plan == nullptr) throw Error(KFR_BAD_ARGUMENT, "publish: a plan is NULL");
     if (plan->device != device) {
-      throw Error(KFR_BAD_ARGUMENT, "publish " + ticked(plan->id) + ": it was made for device " + std::to_string(plan->device) + " (expected " + std::to_string(device) + ")");
+      throw Error(KFR_BAD_ARGUMENT, "publish " + ticked(plan->id) + ": it was made for device " + std::to_string(plan->device) +
+                                        " (expected " + std::to_string(device) + ")");
     }
   }
   std::unique_ptr<DeviceTable> table;

@@ -28,8 +28,8 @@ class Program {
 class Code {
  public:
   virtual ~Code() = default;
-  virtual int32_t threads() const = 0;    // what the plan was judged with; 0 where the target has no thread count
-  virtual bool typed_args() const = 0;    // whether int and float arguments of a kernel name their type
+  virtual int32_t threads() const = 0;  // what the plan was judged with; 0 where the target has no thread count
+  virtual bool typed_args() const = 0;  // whether int and float arguments of a kernel name their type
   // Takes the geometry fields of one kernel of a spec, evaluated. May add facts of this kernel (its occupancy) to its names.
   virtual std::vector<int64_t> read_geometry(const std::string& entry, json::Fields& kernel, Names* names) const = 0;
   // Checks the image against the spec's entries, and loads it from memory. Called once.

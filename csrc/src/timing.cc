@@ -30,8 +30,10 @@ class Timed {
     for (uint32_t i = 0; i < slots_.size(); ++i) {
       if (slots_[i] != nullptr) continue;
       if (i < inputs) throw Error(KFR_BAD_ARGUMENT, "time " + ticked(plan.id) + ": input slot " + std::to_string(i) + " is NULL");
-      if (i >= inputs + outputs) missing_.push_back({i, plan.workspace_bytes[i - inputs - outputs]});
-      else if (plan.outputs[i - inputs].alias < 0) missing_.push_back({i, plan.outputs[i - inputs].span_bytes});
+      if (i >= inputs + outputs)
+        missing_.push_back({i, plan.workspace_bytes[i - inputs - outputs]});
+      else if (plan.outputs[i - inputs].alias < 0)
+        missing_.push_back({i, plan.outputs[i - inputs].span_bytes});
     }
   }
   ~Timed() { release(); }
@@ -42,7 +44,8 @@ class Timed {
   void launch(const kfr_parallel* parallel, void* stream) {
     for (const Missing& m : missing_) {
       slots_[m.slot] = allocate(m.bytes);
-      if (slots_[m.slot] == nullptr) throw Error(KFR_SYSTEM, "time " + ticked(plan_.id) + ": no memory for " + std::to_string(m.bytes) + " bytes");
+      if (slots_[m.slot] == nullptr)
+        throw Error(KFR_SYSTEM, "time " + ticked(plan_.id) + ": no memory for " + std::to_string(m.bytes) + " bytes");
     }
     plan_.program->launch(slots_.data(), parallel, stream);
     release();
@@ -72,10 +75,11 @@ int64_t now_ns() noexcept {
   return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
 }
 
-void time_plan(const kfr_plan& plan, const TimedSets& sets, uint32_t samples, uint32_t inner, bool warm, const kfr_parallel* parallel, void* stream,
-               double* out_ns) {
+void time_plan(const kfr_plan& plan, const TimedSets& sets, uint32_t samples, uint32_t inner, bool warm, const kfr_parallel* parallel,
+               void* stream, double* out_ns) {
   if (sets.nslots != plan.slots()) {
-    throw Error(KFR_BAD_ARGUMENT, "time " + ticked(plan.id) + ": " + std::to_string(sets.nslots) + " slots in a set (expected " + std::to_string(plan.slots()) + ")");
+    throw Error(KFR_BAD_ARGUMENT, "time " + ticked(plan.id) + ": " + std::to_string(sets.nslots) + " slots in a set (expected " +
+                                      std::to_string(plan.slots()) + ")");
   }
   if (sets.nsets == 0 || samples == 0 || inner == 0 || sets.nsets > kTimesMax || samples > kTimesMax || inner > kTimesMax) {
     throw Error(KFR_BAD_ARGUMENT, "time " + ticked(plan.id) + ": sets, samples and inner must each be 1 to " + std::to_string(kTimesMax));
@@ -99,7 +103,8 @@ void time_plan(const kfr_plan& plan, const TimedSets& sets, uint32_t samples, ui
 
 void time_reference(const kfr_parallel& parallel, uint32_t samples, double* out_ns) {
   if (parallel.run == nullptr || parallel.threads < 1 || parallel.threads > 4096 || samples == 0 || samples > kTimesMax) {
-    throw Error(KFR_BAD_ARGUMENT, "time the reference kernel: bad `parallel` or sample count (expected 1 to " + std::to_string(kTimesMax) + " samples)");
+    throw Error(KFR_BAD_ARGUMENT,
+                "time the reference kernel: bad `parallel` or sample count (expected 1 to " + std::to_string(kTimesMax) + " samples)");
   }
   // a[i] = b[i] + s * c[i] over 4 MiB a thread, three arrays together: larger than a core's L2, so it sees cache and memory of the machine.
   constexpr int64_t kBytesAThread = int64_t{4} << 20;

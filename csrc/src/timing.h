@@ -14,8 +14,8 @@ struct TimedSets {
   void* const* sets;
   uint32_t nsets, nslots;
 };
-void time_plan(const kfr_plan& plan, const TimedSets& sets, uint32_t samples, uint32_t inner, bool warm, const kfr_parallel* parallel, void* stream,
-               double* out_ns);
+void time_plan(const kfr_plan& plan, const TimedSets& sets, uint32_t samples, uint32_t inner, bool warm, const kfr_parallel* parallel,
+               void* stream, double* out_ns);
 
 void time_reference(const kfr_parallel& parallel, uint32_t samples, double* out_ns);
 

@@ -12,9 +12,9 @@ namespace kf {
 namespace {
 
 constexpr DType kTypes[] = {
-    {KFR_BOOL, "bool", 1, 11},   {KFR_U8, "uint8", 1, 0},    {KFR_I8, "int8", 1, 1},       {KFR_I16, "int16", 2, 2},
-    {KFR_I32, "int32", 4, 3},    {KFR_I64, "int64", 8, 4},   {KFR_F16, "float16", 2, 5},   {KFR_BF16, "bfloat16", 2, 15},
-    {KFR_F32, "float32", 4, 6},  {KFR_F64, "float64", 8, 7},
+    {KFR_BOOL, "bool", 1, 11},  {KFR_U8, "uint8", 1, 0},    {KFR_I8, "int8", 1, 1},     {KFR_I16, "int16", 2, 2},
+    {KFR_I32, "int32", 4, 3},   {KFR_I64, "int64", 8, 4},   {KFR_F16, "float16", 2, 5}, {KFR_BF16, "bfloat16", 2, 15},
+    {KFR_F32, "float32", 4, 6}, {KFR_F64, "float64", 8, 7},
 };
 
 constexpr size_t kNameMax = 128;
@@ -59,7 +59,8 @@ std::string dtype_names() {
 
 int32_t op_id(std::string_view overload) {
   bool good = !overload.empty() && overload.size() <= kNameMax && std::all_of(overload.begin(), overload.end(), overload_char);
-  if (!good) throw Error(KFR_BAD_ARGUMENT, ticked(overload) + " is no overload name (expected one like `aten::relu_` or `aten::add.Tensor`)");
+  if (!good)
+    throw Error(KFR_BAD_ARGUMENT, ticked(overload) + " is no overload name (expected one like `aten::relu_` or `aten::add.Tensor`)");
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
   std::string name(overload);

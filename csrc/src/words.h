@@ -10,10 +10,10 @@
 namespace kf {
 
 struct DType {
-  int32_t id;          // kfr_dtype
-  const char* name;    // torch's
-  int32_t size;        // bytes an element
-  int64_t scalar_type; // torch's c10::ScalarType, for ScalarType arguments
+  int32_t id;           // kfr_dtype
+  const char* name;     // torch's
+  int32_t size;         // bytes an element
+  int64_t scalar_type;  // torch's c10::ScalarType, for ScalarType arguments
 };
 
 const DType* dtype_named(std::string_view name);  // NULL if there is none

@@ -20,7 +20,7 @@ TEST(Abi, ElementTypesHaveNamesNumbersAndSizes) {
     const char* name;
     int32_t id;
     size_t size;
-  } types[] = {{"bool", KFR_BOOL, 1}, {"uint8", KFR_U8, 1},   {"int8", KFR_I8, 1},     {"int16", KFR_I16, 2},     {"int32", KFR_I32, 4},
+  } types[] = {{"bool", KFR_BOOL, 1}, {"uint8", KFR_U8, 1},    {"int8", KFR_I8, 1},       {"int16", KFR_I16, 2},   {"int32", KFR_I32, 4},
                {"int64", KFR_I64, 8}, {"float16", KFR_F16, 2}, {"bfloat16", KFR_BF16, 2}, {"float32", KFR_F32, 4}, {"float64", KFR_F64, 8}};
   for (auto& t : types) {
     EXPECT_EQ(kfr_dtype_from_name(t.name), t.id) << t.name;

@@ -22,14 +22,16 @@ Call read(const std::string& text) {
 }
 
 std::string with_arg(const std::string& arg) {
-  return R"({"overload": "aten::x", "args": [)" + arg + R"(], "outputs": [{"dtype": "float32", "sizes": [2], "strides": [1], "alias": -1}]})";
+  return R"({"overload": "aten::x", "args": [)" + arg +
+         R"(], "outputs": [{"dtype": "float32", "sizes": [2], "strides": [1], "alias": -1}]})";
 }
 
 std::vector<int64_t> words_of(const CallWords& w) { return {w.data(), w.data() + w.count()}; }
 
 TEST(Call, TheDocumentsExampleGivesTheWordsOfAHook) {
   Call call = read(doc_example("call"));
-  const int64_t sizes[] = {4, 64, 112, 112}, strides[] = {802816, 12544, 112, 1}, three[] = {3, 3}, two[] = {2, 2}, zero[] = {0, 0}, one[] = {1, 1};
+  const int64_t sizes[] = {4, 64, 112, 112}, strides[] = {802816, 12544, 112, 1}, three[] = {3, 3}, two[] = {2, 2}, zero[] = {0, 0},
+                one[] = {1, 1};
   CallWords w;
   w.tensor(KFR_F32, 4, sizes, strides);
   w.ints(three, 2);
@@ -70,8 +72,38 @@ TEST(Call, TheEncodingIsFixed) {
   w.wrapped(KFR_I64, true, 5);
   w.alias(0);
   const int64_t one_bits = 0x3FF0000000000000;
-  std::vector<int64_t> expected = {1 | 2 << 8 | 9 << 16, 2, 3, 3, 1, 2, 3, 4, 1, 5, -9, 6, INT64_MIN, 15, 6, 8 | 2 << 8, 7, -1, 17 | 2 << 8, 1, 0,
-                                   10 | 1 << 8, 11, 1, 12, 1, 13, one_bits, 14 | 1 << 8 | 6 << 16, 5, 16, 0};
+  std::vector<int64_t> expected = {1 | 2 << 8 | 9 << 16,
+                                   2,
+                                   3,
+                                   3,
+                                   1,
+                                   2,
+                                   3,
+                                   4,
+                                   1,
+                                   5,
+                                   -9,
+                                   6,
+                                   INT64_MIN,
+                                   15,
+                                   6,
+                                   8 | 2 << 8,
+                                   7,
+                                   -1,
+                                   17 | 2 << 8,
+                                   1,
+                                   0,
+                                   10 | 1 << 8,
+                                   11,
+                                   1,
+                                   12,
+                                   1,
+                                   13,
+                                   one_bits,
+                                   14 | 1 << 8 | 6 << 16,
+                                   5,
+                                   16,
+                                   0};
   EXPECT_EQ(words_of(w), expected);
   EXPECT_EQ(CallWords::fnv("none", 4), 0x3c0d17bad169557b);  // FNV-1a, 64 bit
 }
@@ -97,15 +129,17 @@ TEST(Call, EveryKindHasTheWordsOfItsTypedWriter) {
   expect(R"({"name": "a", "kind": "dtype", "value": "bfloat16"})", [](CallWords& w) { w.dtype(15); });
   expect(R"({"name": "a", "kind": "scalar", "type": "bool", "value": true})", [](CallWords& w) { w.scalar(true); });
   expect(R"({"name": "a", "kind": "scalar", "type": "int", "value": 1})", [](CallWords& w) { w.scalar(int64_t{1}); });
-  expect(R"({"name": "a", "kind": "scalar", "type": "float", "value": 1.0, "bits": "3ff0000000000000"})", [](CallWords& w) { w.scalar(1.0); });
+  expect(R"({"name": "a", "kind": "scalar", "type": "float", "value": 1.0, "bits": "3ff0000000000000"})",
+         [](CallWords& w) { w.scalar(1.0); });
   expect(R"({"name": "a", "kind": "wrapped", "dtype": "float64", "wrapped_number": true, "bits": "3ff0000000000000"})",
          [](CallWords& w) { w.wrapped(KFR_F64, true, CallWords::bits(1.0)); });
-  expect(R"({"name": "a", "kind": "tensors", "items": [)" + tensor_json("", {2}) + "," + tensor_json("", {3, 4}, "int64") + "]}", [](CallWords& w) {
-    const int64_t two[] = {2}, one[] = {1}, sizes[] = {3, 4}, strides[] = {4, 1};
-    w.tensors(2);
-    w.tensor(KFR_F32, 1, two, one);
-    w.tensor(KFR_I64, 2, sizes, strides);
-  });
+  expect(R"({"name": "a", "kind": "tensors", "items": [)" + tensor_json("", {2}) + "," + tensor_json("", {3, 4}, "int64") + "]}",
+         [](CallWords& w) {
+           const int64_t two[] = {2}, one[] = {1}, sizes[] = {3, 4}, strides[] = {4, 1};
+           w.tensors(2);
+           w.tensor(KFR_F32, 1, two, one);
+           w.tensor(KFR_I64, 2, sizes, strides);
+         });
   expect(tensor_json("a", {}), [](CallWords& w) { w.tensor(KFR_F32, 0, nullptr, nullptr); });
 }
 
@@ -134,7 +168,8 @@ TEST(Call, InPlaceFormsEndWithTheAliasedSlot) {
 }
 
 TEST(Call, ListElementsAreSlotsAndHaveNames) {
-  Call call = read(with_arg(R"({"name": "tensors", "kind": "tensors", "items": [)" + tensor_json("", {2}) + "," + tensor_json("", {5}) + "]}"));
+  Call call =
+      read(with_arg(R"({"name": "tensors", "kind": "tensors", "items": [)" + tensor_json("", {2}) + "," + tensor_json("", {5}) + "]}"));
   ASSERT_EQ(call.inputs.size(), 2u);
   EXPECT_EQ(call.inputs[1].name, "tensors_1");
   EXPECT_EQ(call.names.value("tensors_count"), 2);
@@ -179,11 +214,13 @@ TEST(Call, ACallWithTooManyWordsHasNoGuard) {
   for (int i = 0; i < 150; ++i) list += ", 0";
   std::string ints = R"({"name": "a", "kind": "ints", "value": [)" + list + "]}";
   read(with_arg(ints));
-  EXPECT_NE(error_of([&] { read(with_arg(ints + "," + replaced(ints, "\"a\"", "\"b\""))); }, KFR_BAD_SPEC).find("more than 192 words"), std::string::npos);
+  EXPECT_NE(error_of([&] { read(with_arg(ints + "," + replaced(ints, "\"a\"", "\"b\""))); }, KFR_BAD_SPEC).find("more than 192 words"),
+            std::string::npos);
 }
 
 TEST(Call, ACallNeedsAnOutput) {
-  EXPECT_NE(error_of([] { read(R"({"overload": "aten::x", "args": [], "outputs": []})"); }, KFR_BAD_SPEC).find("at least one output"), std::string::npos);
+  EXPECT_NE(error_of([] { read(R"({"overload": "aten::x", "args": [], "outputs": []})"); }, KFR_BAD_SPEC).find("at least one output"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -60,8 +60,8 @@ TEST(Expr, CeildivMinMax) {
 }
 
 TEST(Expr, EveryOverflowIsAnError) {
-  for (const char* text : {"big + 1", "low - 1", "big * 2", "low * -1", "-low", "low / -1", "low % -1", "ceildiv(low, -1)", "9223372036854775808",
-                           "99999999999999999999999", "big * big", "low + low", "-(low)"}) {
+  for (const char* text : {"big + 1", "low - 1", "big * 2", "low * -1", "-low", "low / -1", "low % -1", "ceildiv(low, -1)",
+                           "9223372036854775808", "99999999999999999999999", "big * big", "low + low", "-(low)"}) {
     EXPECT_NE(error_of([&] { eval(text); }, KFR_BAD_SPEC).find("does not fit 64 bits"), std::string::npos) << text;
   }
 }
@@ -73,8 +73,9 @@ TEST(Expr, DivisionByZeroIsAnError) {
 }
 
 TEST(Expr, BadSyntaxIsAnErrorThatShowsTheText) {
-  for (const char* text : {"", " ", "1 +", "(1", "1)", "1 2", "n n", "min(1)", "min(1,2,3)", "min 1, 2", "pow(2, 3)", "0x10", "1e3", "1.5", "+1", "n[0]", "a;b",
-                           "system(1)", "1 // 2", "*2", "\xff", "1u", "min(,)", "n()"}) {
+  for (const char* text :
+       {"",    " ",   "1 +", "(1",   "1)",  "1 2",       "n n",    "min(1)", "min(1,2,3)", "min 1, 2", "pow(2, 3)", "0x10",
+        "1e3", "1.5", "+1",  "n[0]", "a;b", "system(1)", "1 // 2", "*2",     "\xff",       "1u",       "min(,)",    "n()"}) {
     std::string error = error_of([&] { eval(text); }, KFR_BAD_SPEC);
     EXPECT_EQ(error.find("evaluate `"), 0u) << text << ": " << error;
   }

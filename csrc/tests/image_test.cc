@@ -32,7 +32,8 @@ KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* a) {
   __builtin_memset(y, 0, static_cast<unsigned long>(a[1].i));
   __builtin_memmove(y + 1, y, static_cast<unsigned long>(a[1].i));
   for (int64_t i = begin; i < end; ++i) y[i] = expf(y[i]) + tanhf(y[i]) + static_cast<float>(erf(y[i])) + powf(y[i], 3.5f);
-})")), "");
+})")),
+            "");
 }
 
 TEST(Image, SeveralEntriesAndConstantTablesPass) {
@@ -48,7 +49,8 @@ KF_ENTRY void kf_b(int64_t b, int64_t, const kf_arg* a) { *static_cast<float*>(a
 }
 
 TEST(Image, EntriesAreReturnedInOrderAsOffsetsIntoTheCode) {
-  std::string image = build("KF_ENTRY void kf_a(int64_t, int64_t, const kf_arg*) {} KF_ENTRY void kf_b(int64_t, int64_t, const kf_arg*) {}");
+  std::string image =
+      build("KF_ENTRY void kf_a(int64_t, int64_t, const kf_arg*) {} KF_ENTRY void kf_b(int64_t, int64_t, const kf_arg*) {}");
   auto ab = check_host_image(image, {"kf_a", "kf_b"}), ba = check_host_image(image, {"kf_b", "kf_a"});
   EXPECT_NE(ab[0], ab[1]);
   EXPECT_EQ(ab[0], ba[1]);
@@ -70,32 +72,40 @@ TEST_P(BadImage, IsRefusedWithItsRule) {
   EXPECT_NE(error.find(bad.expected), std::string::npos) << bad.what << ": " << error;
 }
 
-INSTANTIATE_TEST_SUITE_P(Image, BadImage, ::testing::Values(
-    Bad{"constructor", "__attribute__((constructor)) void start() { __builtin_trap(); }\n", "", "static constructor"},
-    Bad{"static_object", "struct S { S(); volatile int v; }; S::S() { v = 1; } static S s;\n", "", "static constructor"},
-    Bad{"destructor", "__attribute__((destructor)) void stop() { __builtin_trap(); }\n", "", "static destructor"},
-    Bad{"init_function", "extern \"C\" void boot() {}\n", "-Wl,-init=boot", "static constructor"},
-    Bad{"fini_function", "extern \"C\" void halt() {}\n", "-Wl,-fini=halt", "static destructor"},
-    Bad{"tls", "static thread_local int n; __attribute__((used)) int bump() { return ++n; }\n", "", "thread-local"},
-    Bad{"export_function", "KF_ENTRY void kf_more() {}\n", "", "exports `kf_more`"},
-    Bad{"export_data", "KF_ENTRY const int kf_data = 5; __attribute__((used)) const int* where() { return &kf_data; }\n", "", "exports `kf_data`"},
-    Bad{"system", "extern \"C\" int system(const char*); __attribute__((used)) void go() { system(\"true\"); }\n", "", "imports `system`"},
-    Bad{"weak_import", "extern \"C\" __attribute__((weak)) int getpid(); __attribute__((used)) int go() { return getpid ? getpid() : 0; }\n", "",
-        "imports `getpid`"},
-    Bad{"malloc", "extern \"C\" void* malloc(unsigned long); __attribute__((used)) void* go() { return malloc(5); }\n", "", "imports `malloc`"},
-    Bad{"ifunc", "extern \"C\" { static void one() {} static void* pick() { return (void*)one; } static void both() __attribute__((ifunc(\"pick\"))); }\n"
-                 "__attribute__((used)) void go() { both(); }\n", "", "indirect function"},
-    Bad{"execstack", "", "-Wl,-z,execstack", "executable stack"},
-    Bad{"counter", "static int calls; __attribute__((used)) int count() { return ++calls; }\n", "", "writable variables"},
-    Bad{"table", "static int table[4] = {1, 2, 3, 4}; __attribute__((used)) int* where() { return table; }\n", "", "writable variables"},
-    Bad{"no_relro", "", "-Wl,-z,norelro", "writable variables"},
-    Bad{"lazy", "__attribute__((used)) float go(float x) { return expf(x); }\n", "-Wl,-z,lazy", "writable variables"},
-    Bad{"soname", "", "-Wl,-soname,libm.so.6", "names itself"},
-    Bad{"rpath", "", "-Wl,-rpath,/tmp", "search path"},
-    Bad{"library", "", "-Wl,--no-as-needed -lresolv", "needs the library `libresolv.so.2`"},
-    Bad{"auxiliary", "", "-Wl,-f,libevil.so", "which no kernel needs"},
-    Bad{"rwx", "", "-Wl,-N -nostdlib", "writable and executable"},
-    Bad{"sysv_hash", "", "-Wl,--hash-style=sysv", "GNU hash table"}),
+INSTANTIATE_TEST_SUITE_P(
+    Image, BadImage,
+    ::testing::Values(
+        Bad{"constructor", "__attribute__((constructor)) void start() { __builtin_trap(); }\n", "", "static constructor"},
+        Bad{"static_object", "struct S { S(); volatile int v; }; S::S() { v = 1; } static S s;\n", "", "static constructor"},
+        Bad{"destructor", "__attribute__((destructor)) void stop() { __builtin_trap(); }\n", "", "static destructor"},
+        Bad{"init_function", "extern \"C\" void boot() {}\n", "-Wl,-init=boot", "static constructor"},
+        Bad{"fini_function", "extern \"C\" void halt() {}\n", "-Wl,-fini=halt", "static destructor"},
+        Bad{"tls", "static thread_local int n; __attribute__((used)) int bump() { return ++n; }\n", "", "thread-local"},
+        Bad{"export_function", "KF_ENTRY void kf_more() {}\n", "", "exports `kf_more`"},
+        Bad{"export_data", "KF_ENTRY const int kf_data = 5; __attribute__((used)) const int* where() { return &kf_data; }\n", "",
+            "exports `kf_data`"},
+        Bad{"system", "extern \"C\" int system(const char*); __attribute__((used)) void go() { system(\"true\"); }\n", "",
+            "imports `system`"},
+        Bad{"weak_import",
+            "extern \"C\" __attribute__((weak)) int getpid(); __attribute__((used)) int go() { return getpid ? getpid() : 0; }\n", "",
+            "imports `getpid`"},
+        Bad{"malloc", "extern \"C\" void* malloc(unsigned long); __attribute__((used)) void* go() { return malloc(5); }\n", "",
+            "imports `malloc`"},
+        Bad{"ifunc",
+            "extern \"C\" { static void one() {} static void* pick() { return (void*)one; } static void both() "
+            "__attribute__((ifunc(\"pick\"))); }\n"
+            "__attribute__((used)) void go() { both(); }\n",
+            "", "indirect function"},
+        Bad{"execstack", "", "-Wl,-z,execstack", "executable stack"},
+        Bad{"counter", "static int calls; __attribute__((used)) int count() { return ++calls; }\n", "", "writable variables"},
+        Bad{"table", "static int table[4] = {1, 2, 3, 4}; __attribute__((used)) int* where() { return table; }\n", "",
+            "writable variables"},
+        Bad{"no_relro", "", "-Wl,-z,norelro", "writable variables"},
+        Bad{"lazy", "__attribute__((used)) float go(float x) { return expf(x); }\n", "-Wl,-z,lazy", "writable variables"},
+        Bad{"soname", "", "-Wl,-soname,libm.so.6", "names itself"}, Bad{"rpath", "", "-Wl,-rpath,/tmp", "search path"},
+        Bad{"library", "", "-Wl,--no-as-needed -lresolv", "needs the library `libresolv.so.2`"},
+        Bad{"auxiliary", "", "-Wl,-f,libevil.so", "which no kernel needs"}, Bad{"rwx", "", "-Wl,-N -nostdlib", "writable and executable"},
+        Bad{"sysv_hash", "", "-Wl,--hash-style=sysv", "GNU hash table"}),
     [](const auto& param) { return param.param.what; });
 
 TEST(Image, WhatIsNoSharedObjectIsRefused) {
@@ -108,9 +118,12 @@ TEST(Image, WhatIsNoSharedObjectIsRefused) {
 }
 
 TEST(Image, ImportsAreAnAllowList) {
-  for (const char* name : {"expf", "exp", "fmaf", "sincosf", "memcpy", "lgammaf_r", "atan2f", "__stack_chk_fail"}) EXPECT_TRUE(allowed_import(name)) << name;
-  for (const char* name : {"", "f", "system", "open", "mmap", "syscall", "dlsym", "dlopen", "malloc", "free", "printf", "getenv", "memcpyf", "expff", "exit",
-                           "pthread_create", "__cxa_finalize", "__tls_get_addr", "environ", "signgam", "lgamma"}) {
+  for (const char* name : {"expf", "exp", "fmaf", "sincosf", "memcpy", "lgammaf_r", "atan2f", "__stack_chk_fail"})
+    EXPECT_TRUE(allowed_import(name)) << name;
+  for (const char* name :
+       {"",        "f",       "system", "open",    "mmap",  "syscall", "dlsym",          "dlopen",         "malloc",
+        "free",    "printf",  "getenv", "memcpyf", "expff", "exit",    "pthread_create", "__cxa_finalize", "__tls_get_addr",
+        "environ", "signgam", "lgamma"}) {
     EXPECT_FALSE(allowed_import(name)) << name;
   }
 }

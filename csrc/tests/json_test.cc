@@ -35,8 +35,19 @@ TEST(Json, IntegersStayExactTo64Bits) {
 
 TEST(Json, HostileDocumentsAreRefused) {
   const char* cases[][2] = {
-      {"", "byte"}, {"{", "byte"}, {"[1,]", "byte"}, {"{} {}", "byte"}, {"{\"a\": 1, \"a\": 2}", "the field `a` twice"}, {"\"\\u0000\"", "NUL"},
-      {"{\"\\u0000\": 1}", "NUL"}, {"\"\xff\"", "byte"}, {"1e999", "found"}, {"nan", "byte"}, {"// c\n1", "byte"}, {"'a'", "byte"}, {"\x01", "byte"},
+      {"", "byte"},
+      {"{", "byte"},
+      {"[1,]", "byte"},
+      {"{} {}", "byte"},
+      {"{\"a\": 1, \"a\": 2}", "the field `a` twice"},
+      {"\"\\u0000\"", "NUL"},
+      {"{\"\\u0000\": 1}", "NUL"},
+      {"\"\xff\"", "byte"},
+      {"1e999", "found"},
+      {"nan", "byte"},
+      {"// c\n1", "byte"},
+      {"'a'", "byte"},
+      {"\x01", "byte"},
   };
   for (auto& [text, expected] : cases) {
     std::string error = error_of([&] { parse_text(text); }, KFR_BAD_SPEC);
@@ -50,18 +61,22 @@ TEST(Json, DepthSizeAndCountAreBounded) {
   EXPECT_EQ(parse_text(nested(24)).kind, Value::kArray);
   EXPECT_NE(error_of([&] { parse_text(nested(25)); }, KFR_BAD_SPEC).find("deeper than 24"), std::string::npos);
   EXPECT_NE(error_of([&] { parse_text(nested(100000)); }, KFR_BAD_SPEC).find("deeper than 24"), std::string::npos);
-  EXPECT_NE(error_of([] { parse("[1, 2]", 5, KFR_BAD_PACK, "read"); }, KFR_BAD_PACK).find("6 bytes of JSON (expected at most 5)"), std::string::npos);
+  EXPECT_NE(error_of([] { parse("[1, 2]", 5, KFR_BAD_PACK, "read"); }, KFR_BAD_PACK).find("6 bytes of JSON (expected at most 5)"),
+            std::string::npos);
   std::string many = "[0";
   for (int i = 0; i < 1000000; ++i) many += ",0";
-  EXPECT_NE(error_of([&] { parse(many + "]", many.size() + 1, KFR_BAD_SPEC, "read"); }, KFR_BAD_SPEC).find("more than a million"), std::string::npos);
+  EXPECT_NE(error_of([&] { parse(many + "]", many.size() + 1, KFR_BAD_SPEC, "read"); }, KFR_BAD_SPEC).find("more than a million"),
+            std::string::npos);
 }
 
 TEST(Json, FieldsNameWhatIsMissingUnknownOrOfTheWrongType) {
   Value v = parse_text(R"({"id": 5, "list": [1, "x"], "surplus": {}})");
   Fields fields(root(v));
   EXPECT_EQ(error_of([&] { fields.need("id").string(9); }, KFR_BAD_SPEC), "field `plan.id` is 5 (expected a string of at most 9 bytes)");
-  EXPECT_EQ(error_of([&] { fields.need("list").integers(9, 0, 9); }, KFR_BAD_SPEC), "field `plan.list[1]` is the string `x` (expected an integer from 0 to 9)");
-  EXPECT_EQ(error_of([&] { fields.need("list").array(1); }, KFR_BAD_SPEC), "field `plan.list` is a list of 2 (expected a list of at most 1)");
+  EXPECT_EQ(error_of([&] { fields.need("list").integers(9, 0, 9); }, KFR_BAD_SPEC),
+            "field `plan.list[1]` is the string `x` (expected an integer from 0 to 9)");
+  EXPECT_EQ(error_of([&] { fields.need("list").array(1); }, KFR_BAD_SPEC),
+            "field `plan.list` is a list of 2 (expected a list of at most 1)");
   EXPECT_EQ(error_of([&] { fields.need("call"); }, KFR_BAD_SPEC), "field `plan`: missing field `call`");
   EXPECT_EQ(error_of([&] { fields.need("id").boolean(); }, KFR_BAD_SPEC), "field `plan.id` is 5 (expected true or false)");
   EXPECT_EQ(error_of([&] { fields.need("id").one_of({"a", "b"}); }, KFR_BAD_SPEC), "field `plan.id` is 5 (expected `a` or `b`)");

@@ -17,13 +17,16 @@ namespace {
 using namespace testing;
 namespace fs = std::filesystem;
 
-const char* const kPins = R"({"torch": "2.15.0+cpu", "device": "AMD EPYC avx512", "threads": 2, "runtime": "1", "toolchain": "g++ 12.2.0"})";
+const char* const kPins =
+    R"({"torch": "2.15.0+cpu", "device": "AMD EPYC avx512", "threads": 2, "runtime": "1", "toolchain": "g++ 12.2.0"})";
 
 // A plan of a pack around plan_json.
-std::string pack_plan(const std::string& id, const std::vector<int64_t>& sizes, const std::string& state, const std::string& image, const std::string& source) {
-  std::string own = R"("exact": true, "card": "c-3f2a9c1d", "variant": "v0", "node": 12, "state": ")" + state + R"(", "code": {"sha256": ")" + sha256_hex(image) +
-                    R"(", "bytes": )" + std::to_string(image.size()) + R"(}, "source": {"sha256": ")" + sha256_hex(source) + R"(", "bytes": )" +
-                    std::to_string(source.size()) + R"(}, "evidence": {"ratio": 3.1, "rule": 1})";
+std::string pack_plan(const std::string& id, const std::vector<int64_t>& sizes, const std::string& state, const std::string& image,
+                      const std::string& source) {
+  std::string own = R"("exact": true, "card": "c-3f2a9c1d", "variant": "v0", "node": 12, "state": ")" + state +
+                    R"(", "code": {"sha256": ")" + sha256_hex(image) + R"(", "bytes": )" + std::to_string(image.size()) +
+                    R"(}, "source": {"sha256": ")" + sha256_hex(source) + R"(", "bytes": )" + std::to_string(source.size()) +
+                    R"(}, "evidence": {"ratio": 3.1, "rule": 1})";
   return replaced(plan_json(id, sizes), "\"exact\": true", own);
 }
 
@@ -35,7 +38,8 @@ class Pack : public ::testing::Test {
     folder_.write("source/" + sha256_hex(source_) + ".cc", source_);
   }
   std::string pack_json(const std::string& plans) {
-    return R"({"schema": 1, "made": "2026-12-01T10:00:00Z", "target": "host", "pins": )" + std::string(kPins) + R"(, "plans": [)" + plans + "]}";
+    return R"({"schema": 1, "made": "2026-12-01T10:00:00Z", "target": "host", "pins": )" + std::string(kPins) + R"(, "plans": [)" + plans +
+           "]}";
   }
   void write(const std::string& json) {
     json_ = json;
@@ -109,10 +113,12 @@ TEST_F(Pack, TheDocumentsExampleHasTheShapeThatIsRead) {
 
 TEST_F(Pack, EveryPinMustBeEqual) {
   EXPECT_EQ(open(nullptr), KFR_OK);
-  expect_refused("pin `threads` is 2 in the pack (this process has 4)", KFR_BAD_PIN, R"({"torch": "2.15.0+cpu", "device": "AMD EPYC avx512", "threads": 4, "runtime": "1", "toolchain": "g++ 12.2.0"})");
+  expect_refused("pin `threads` is 2 in the pack (this process has 4)", KFR_BAD_PIN,
+                 R"({"torch": "2.15.0+cpu", "device": "AMD EPYC avx512", "threads": 4, "runtime": "1", "toolchain": "g++ 12.2.0"})");
   EXPECT_NE(std::string(error_.hint).find("kernelforge verify"), std::string::npos);
   expect_refused("pin `torch` is `2.15.0+cpu` in the pack (this process has none)", KFR_BAD_PIN, "{}");
-  expect_refused("pin `runtime` is `1` in the pack (this process has 1)", KFR_BAD_PIN, R"({"torch": "2.15.0+cpu", "device": "AMD EPYC avx512", "threads": 2, "runtime": 1, "toolchain": "g++ 12.2.0"})");
+  expect_refused("pin `runtime` is `1` in the pack (this process has 1)", KFR_BAD_PIN,
+                 R"({"torch": "2.15.0+cpu", "device": "AMD EPYC avx512", "threads": 2, "runtime": 1, "toolchain": "g++ 12.2.0"})");
   std::string more = std::string(kPins).insert(1, "\"more\": \"x\", ");
   EXPECT_EQ(open(more.c_str()), KFR_OK);  // the process may know more than the pack asks
   expect_refused("read the pins of this process", KFR_BAD_ARGUMENT, "{");

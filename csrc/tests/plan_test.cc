@@ -1,11 +1,12 @@
 // plan_test.cc: plans made, asked, launched and refused through the C functions.
+#include "plan.h"
+
 #include <gtest/gtest.h>
 
 #include <array>
 #include <numeric>
 
 #include "kf_call.h"
-#include "plan.h"
 #include "sha256.h"
 #include "support.h"
 
@@ -26,7 +27,8 @@ TEST(Plan, ComputesWhatItsKernelSays) {
 }
 
 TEST(Plan, TellsWhatTheCallerMustProvide) {
-  std::string json = replaced(plan_json("p-2", {3, 50}), R"("workspaces": [])", R"("workspaces": [{"bytes": "100", "zeroed": true}, {"bytes": "threads", "zeroed": false}])");
+  std::string json = replaced(plan_json("p-2", {3, 50}), R"("workspaces": [])",
+                              R"("workspaces": [{"bytes": "100", "zeroed": true}, {"bytes": "threads", "zeroed": false}])");
   json = replaced(json, "\"align\": [16, 16]", "\"align\": [4, 64]");
   json = replaced(json, "\"exact\": true", "\"exact\": false");
   PlanPtr plan = make(json, scale_image());
@@ -65,7 +67,8 @@ KF_ENTRY void kf_count(int64_t begin, int64_t end, const kf_arg* a) {  // ws[i] 
 KF_ENTRY void kf_copy(int64_t begin, int64_t end, const kf_arg* a) {   // y[i] = ws[n - 1 - i]: needs all of kf_count
   for (int64_t i = begin; i < end; ++i) static_cast<float*>(a[1].p)[i] = static_cast<const float*>(a[0].p)[a[2].i - 1 - i];
 })");
-  std::string json = replaced(plan_json("p-3", {64}), R"("workspaces": [])", R"("workspaces": [{"bytes": "self_numel * 4", "zeroed": true}])");
+  std::string json =
+      replaced(plan_json("p-3", {64}), R"("workspaces": [])", R"("workspaces": [{"bytes": "self_numel * 4", "zeroed": true}])");
   size_t at = json.find("\"kernels\"");
   json = json.substr(0, at) + R"("kernels": [
     {"entry": "kf_count", "work": "self_numel", "grain": "1", "args": [{"slot": "self"}, {"slot": "ws0"}]},
@@ -111,7 +114,8 @@ TEST(Plan, TwoPlansOfOneImageAreApart) {
 }
 
 TEST(Plan, DescriptorNumbersMayRepeatBetweenImages) {
-  std::string other = build(R"(KF_ENTRY void kf_main(int64_t b, int64_t e, const kf_arg* a) { for (; b < e; ++b) static_cast<float*>(a[1].p)[b] = 77; })");
+  std::string other =
+      build(R"(KF_ENTRY void kf_main(int64_t b, int64_t e, const kf_arg* a) { for (; b < e; ++b) static_cast<float*>(a[1].p)[b] = 77; })");
   PlanPtr a = make(plan_json("p-7", {8}), scale_image());  // its descriptor is closed again, and the next image gets that number
   PlanPtr b = make(plan_json("p-8", {8}), other);
   std::vector<float> x(8, 1), y(8);
@@ -176,12 +180,14 @@ TEST(Plan, APlanThatFailsUsesUpNoOverloadId) {
 
 TEST(Plan, OptionalFieldsOfPacksAreAccepted) {
   std::string image = scale_image();
-  std::string more = R"("exact": true, "card": "c-1", "variant": "v0", "node": 3, "state": "proposed", "evidence": {"ratio": 2}, "code": {"sha256": ")" +
-                     sha256_hex(image) + "\", \"bytes\": " + std::to_string(image.size()) + "}";
+  std::string more =
+      R"("exact": true, "card": "c-1", "variant": "v0", "node": 3, "state": "proposed", "evidence": {"ratio": 2}, "code": {"sha256": ")" +
+      sha256_hex(image) + "\", \"bytes\": " + std::to_string(image.size()) + "}";
   make(replaced(plan_json("p-1", {8}), "\"exact\": true", more), image);
   std::string changed = image;
   changed.back() ^= 1;  // in the section headers, which nothing loads
-  EXPECT_NE(refusal(replaced(plan_json("p-1", {8}), "\"exact\": true", more), changed, KFR_BAD_CODE).find("another hash"), std::string::npos);
+  EXPECT_NE(refusal(replaced(plan_json("p-1", {8}), "\"exact\": true", more), changed, KFR_BAD_CODE).find("another hash"),
+            std::string::npos);
 }
 
 TEST(Plan, AnotherDeviceIsRefusedWithWords) {

@@ -19,11 +19,14 @@ std::set<Range> ranges(const kfr_parallel& parallel, int64_t begin, int64_t end,
     std::mutex mutex;
     std::set<Range> ranges;
   } seen;
-  parallel.run(parallel.ctx, begin, end, grain, [](void* ctx, int64_t b, int64_t e) {
-    auto& s = *static_cast<Seen*>(ctx);
-    std::lock_guard lock(s.mutex);
-    s.ranges.insert({b, e});
-  }, &seen);
+  parallel.run(
+      parallel.ctx, begin, end, grain,
+      [](void* ctx, int64_t b, int64_t e) {
+        auto& s = *static_cast<Seen*>(ctx);
+        std::lock_guard lock(s.mutex);
+        s.ranges.insert({b, e});
+      },
+      &seen);
   return seen.ranges;
 }
 
@@ -45,11 +48,14 @@ TEST(Pool, ManyCallsFromManyThreadsEachSeeTheirOwnSum) {
   Pool pool(3);
   auto sum = [&](int64_t n) {
     std::atomic<int64_t> total{0};
-    pool.parallel.run(pool.parallel.ctx, 0, n, 1, [](void* ctx, int64_t b, int64_t e) {
-      int64_t part = 0;
-      for (; b < e; ++b) part += b;
-      static_cast<std::atomic<int64_t>*>(ctx)->fetch_add(part);
-    }, &total);
+    pool.parallel.run(
+        pool.parallel.ctx, 0, n, 1,
+        [](void* ctx, int64_t b, int64_t e) {
+          int64_t part = 0;
+          for (; b < e; ++b) part += b;
+          static_cast<std::atomic<int64_t>*>(ctx)->fetch_add(part);
+        },
+        &total);
     return total.load();
   };
   std::vector<std::thread> callers;

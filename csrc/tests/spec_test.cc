@@ -65,11 +65,14 @@ TEST(Spec, ANameThatMeansTwoTensorsIsRefused) {
   std::string call = R"({"overload": "aten::x.out", "args": [)" + tensor_json("self", {2, 2}) + "," + tensor_json("out0", {2, 2}) +
                      R"(], "outputs": [{"dtype": "float32", "sizes": [2, 2], "strides": [2, 1], "alias": 1}]})";
   EXPECT_EQ(read(kGood, call).kernels[0].args[1].slot, 1u);  // the argument out0 is output 0: one thing
-  EXPECT_NE(error_of([&] { read(kGood, replaced(call, "\"alias\": 1", "\"alias\": 0")); }, KFR_BAD_SPEC).find("means two things"), std::string::npos);
+  EXPECT_NE(error_of([&] { read(kGood, replaced(call, "\"alias\": 1", "\"alias\": 0")); }, KFR_BAD_SPEC).find("means two things"),
+            std::string::npos);
 }
 
 TEST(Spec, LiteralsAreDecimalOrHexadecimal) {
-  auto value = [](const std::string& text) { return read(replaced(kGood, "\"float\": \"0.5\"", "\"float\": \"" + text + "\"")).kernels[0].args[4].real; };
+  auto value = [](const std::string& text) {
+    return read(replaced(kGood, "\"float\": \"0.5\"", "\"float\": \"" + text + "\"")).kernels[0].args[4].real;
+  };
   EXPECT_EQ(value("-1.5e3"), -1500.0);
   EXPECT_EQ(value("0x1.0c6f7ap-20"), 0x1.0c6f7ap-20);
   EXPECT_EQ(value("-0x1p-3"), -0.125);
@@ -111,7 +114,9 @@ TEST(Spec, RefusalsNameTheField) {
     std::string error = error_of([&] { read(replaced(kGood, old, fresh)); }, KFR_BAD_SPEC);
     EXPECT_NE(error.find(expected), std::string::npos) << fresh << ": " << error;
   }
-  EXPECT_NE(error_of([] { read(R"({"schema": 1, "constants": {}, "workspaces": [], "kernels": []})"); }, KFR_BAD_SPEC).find("at least one kernel"), std::string::npos);
+  EXPECT_NE(error_of([] { read(R"({"schema": 1, "constants": {}, "workspaces": [], "kernels": []})"); }, KFR_BAD_SPEC)
+                .find("at least one kernel"),
+            std::string::npos);
 }
 
 TEST(Spec, CountsAreBounded) {
@@ -122,10 +127,13 @@ TEST(Spec, CountsAreBounded) {
   };
   std::string workspace = R"({"bytes": "threads * 64", "zeroed": true})";
   read(replaced(kGood, workspace, many(workspace, kWorkspacesMax)));
-  EXPECT_NE(error_of([&] { read(replaced(kGood, workspace, many(workspace, kWorkspacesMax + 1))); }, KFR_BAD_SPEC).find("field `spec.workspaces` is a list of 17"), std::string::npos);
+  EXPECT_NE(error_of([&] { read(replaced(kGood, workspace, many(workspace, kWorkspacesMax + 1))); }, KFR_BAD_SPEC)
+                .find("field `spec.workspaces` is a list of 17"),
+            std::string::npos);
   std::string arg = R"({"slot": "self"})";
   read(replaced(kGood, arg, many(arg, kKernelArgsMax - 4)));
-  EXPECT_NE(error_of([&] { read(replaced(kGood, arg, many(arg, kKernelArgsMax))); }, KFR_BAD_SPEC).find("args` is a list of 260"), std::string::npos);
+  EXPECT_NE(error_of([&] { read(replaced(kGood, arg, many(arg, kKernelArgsMax))); }, KFR_BAD_SPEC).find("args` is a list of 260"),
+            std::string::npos);
 }
 
 TEST(Target, OnlyTheHostIsBuilt) {

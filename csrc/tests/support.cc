@@ -51,8 +51,9 @@ std::string build(const std::string& source, const std::string& more) {
   if (!fresh) return at->second;
   TempFolder folder;
   folder.write("k.cc", kPrelude + source);
-  std::string command = std::string(KF_CXX) + " -std=c++20 -O2 -fno-fast-math -ffp-contract=off -fno-exceptions -fno-rtti -fPIC -shared -nostartfiles" +
-                        " -fvisibility=hidden -Wl,-z,noexecstack -Wl,-z,relro -Wl,-z,now -w -o " + folder.path() + "/k.so " + folder.path() + "/k.cc " + more;
+  std::string command =
+      std::string(KF_CXX) + " -std=c++20 -O2 -fno-fast-math -ffp-contract=off -fno-exceptions -fno-rtti -fPIC -shared -nostartfiles" +
+      " -fvisibility=hidden -Wl,-z,noexecstack -Wl,-z,relro -Wl,-z,now -w -o " + folder.path() + "/k.so " + folder.path() + "/k.cc " + more;
   if (std::system(command.c_str()) != 0) throw std::runtime_error("failed: " + command);
   return at->second = read_text(folder.path() + "/k.so");
 }
@@ -106,7 +107,8 @@ std::string tensor_json(const std::string& name, const std::vector<int64_t>& siz
 
 std::string plan_json(const std::string& id, const std::vector<int64_t>& sizes, const std::string& overload) {
   std::string geometry = R"("dtype": "float32", "sizes": )" + list(sizes) + R"(, "strides": )" + list(contiguous(sizes));
-  return R"({"id": ")" + id + R"(", "call": {"overload": ")" + overload + R"(", "args": [)" + tensor_json("self", sizes) + R"(], "outputs": [{)" + geometry +
+  return R"({"id": ")" + id + R"(", "call": {"overload": ")" + overload + R"(", "args": [)" + tensor_json("self", sizes) +
+         R"(], "outputs": [{)" + geometry +
          R"(, "alias": -1}]}, "spec": {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "16",
          "args": [{"slot": "self"}, {"slot": "out0"}, {"float": "0x1p+1"}, {"int": "1"}]}]},
          "threads": 2, "align": [16, 16], "deterministic": true, "exact": true})";

@@ -46,7 +46,7 @@ struct PlanFree {
   void operator()(kfr_plan* p) const { kfr_plan_free(p); }
 };
 using PlanPtr = std::unique_ptr<kfr_plan, PlanFree>;
-PlanPtr make(const std::string& json, const std::string& image);       // fails the test on an error
+PlanPtr make(const std::string& json, const std::string& image);                              // fails the test on an error
 std::string refusal(const std::string& json, const std::string& image, kfr_status expected);  // the error's text
 
 // The words of the call of a plan, as a hook would write them for one float32 tensor.

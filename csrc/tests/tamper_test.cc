@@ -87,7 +87,8 @@ const Change kChanges[] = {
     {"phoff_odd", [](Editor& e) { e.header().e_phoff += 1; }, "program headers are malformed"},
     {"load_rwx", [](Editor& e) { e.segment(PT_LOAD, PF_R | PF_W).p_flags |= PF_X; }, "writable and executable"},
     {"load_unreadable", [](Editor& e) { e.segment(PT_LOAD, PF_R | PF_X).p_flags = PF_X; }, "unusual rights"},
-    {"load_filesz", [](Editor& e) { e.segment(PT_LOAD, PF_R | PF_X).p_filesz = e.segment(PT_LOAD, PF_R | PF_X).p_memsz = 1 << 20; }, "outside the file"},
+    {"load_filesz", [](Editor& e) { e.segment(PT_LOAD, PF_R | PF_X).p_filesz = e.segment(PT_LOAD, PF_R | PF_X).p_memsz = 1 << 20; },
+     "outside the file"},
     {"load_memsz", [](Editor& e) { e.segment(PT_LOAD, PF_R).p_memsz = kFar; }, "bad size or address"},
     {"load_longer", [](Editor& e) { e.segment(PT_LOAD, PF_R).p_memsz += 8; }, "longer than the file says"},
     {"load_vaddr", [](Editor& e) { e.segment(PT_LOAD, PF_R | PF_W).p_vaddr = UINT64_MAX - 0xfff; }, "badly aligned"},
@@ -109,7 +110,12 @@ const Change kChanges[] = {
     {"eh_frame_far", [](Editor& e) { e.segment(PT_GNU_EH_FRAME).p_memsz = kFar; }, "note or header segment"},
     {"note_name", [](Editor& e) { e.at<Elf64_Nhdr>(e.segment(PT_NOTE).p_offset).n_namesz = 0xfffffff0; }, "a note is malformed"},
     {"note_content", [](Editor& e) { e.at<Elf64_Nhdr>(e.segment(PT_NOTE).p_offset).n_descsz = 0xfffffff0; }, "a note is malformed"},
-    {"note_property", [](Editor& e) { auto& n = e.at<Elf64_Nhdr>(e.segment(PT_NOTE).p_offset); n.n_type = NT_GNU_PROPERTY_TYPE_0; }, "a note is malformed"},
+    {"note_property",
+     [](Editor& e) {
+       auto& n = e.at<Elf64_Nhdr>(e.segment(PT_NOTE).p_offset);
+       n.n_type = NT_GNU_PROPERTY_TYPE_0;
+     },
+     "a note is malformed"},
     {"phdr_elsewhere", [](Editor& e) { e.segment(PT_NOTE).p_type = PT_PHDR; }, "program headers are malformed"},
     {"dynamic_far", [](Editor& e) { e.segment(PT_DYNAMIC).p_vaddr = kFar; }, "dynamic section lies outside"},
     {"dynamic_endless", [](Editor& e) { e.segment(PT_DYNAMIC).p_filesz = 5 * sizeof(Elf64_Dyn); }, "does not end"},
@@ -141,7 +147,11 @@ const Change kChanges[] = {
     {"hash_bloom", [](Editor& e) { e.hash_word(2) = 3; }, "hash table is malformed"},
     {"hash_shift", [](Editor& e) { e.hash_word(3) = 200; }, "hash table is malformed"},
     {"hash_bucket_low", [](Editor& e) { e.hash_word(1) += 1; }, "hash table is malformed"},
-    {"hash_chain_endless", [](Editor& e) { for (size_t i = 6; i < 60; ++i) e.hash_word(i) &= ~1u; }, ""},
+    {"hash_chain_endless",
+     [](Editor& e) {
+       for (size_t i = 6; i < 60; ++i) e.hash_word(i) &= ~1u;
+     },
+     ""},
     {"import_name", [](Editor& e) { e.symbol(1).st_name = 1 << 30; }, "outside the string table"},
     {"import_empty", [](Editor& e) { e.symbol(1).st_name = 0; }, "it imports ``"},
     {"import_ifunc", [](Editor& e) { e.symbol(1).st_info = ELF64_ST_INFO(STB_GLOBAL, STT_GNU_IFUNC); }, "indirect function"},
@@ -149,13 +159,14 @@ const Change kChanges[] = {
     {"entry_tls", [](Editor& e) { e.symbol(e.entry_index()).st_info = ELF64_ST_INFO(STB_GLOBAL, STT_TLS); }, "thread-local"},
     {"entry_unique", [](Editor& e) { e.symbol(e.entry_index()).st_info = ELF64_ST_INFO(STB_GNU_UNIQUE, STT_FUNC); }, "unusual kind"},
     {"entry_object", [](Editor& e) { e.symbol(e.entry_index()).st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT); }, "is no function"},
-    {"entry_local", [](Editor& e) { e.symbol(e.entry_index()).st_info = ELF64_ST_INFO(STB_LOCAL, STT_FUNC); }, "neither an import nor an entry"},
+    {"entry_local", [](Editor& e) { e.symbol(e.entry_index()).st_info = ELF64_ST_INFO(STB_LOCAL, STT_FUNC); },
+     "neither an import nor an entry"},
     {"entry_hidden", [](Editor& e) { e.symbol(e.entry_index()).st_other = STV_HIDDEN; }, "neither an import nor an entry"},
     {"entry_absolute", [](Editor& e) { e.symbol(e.entry_index()).st_shndx = SHN_ABS; }, "is no function"},
     {"entry_data", [](Editor& e) { e.symbol(e.entry_index()).st_value = e.segment(PT_DYNAMIC).p_vaddr; }, "outside the code"},
     {"entry_far", [](Editor& e) { e.symbol(e.entry_index()).st_value = kFar; }, "outside the code"},
     {"version_index", [](Editor& e) { e.version(1) = 0x7ffe; }, "unknown version"},
-    {"versym_far", [](Editor& e) { e.dynamic(DT_VERSYM).d_un.d_val = kFar; }, "the version symbols lies outside"},
+    {"versym_far", [](Editor& e) { e.dynamic(DT_VERSYM).d_un.d_val = kFar; }, "the table of symbol versions lies outside"},
     {"verneed_far", [](Editor& e) { e.dynamic(DT_VERNEED).d_un.d_val = kFar; }, "the version table lies outside"},
     {"verneed_none", [](Editor& e) { e.dynamic(DT_VERNEEDNUM).d_un.d_val = 0; }, "version table is malformed"},
     {"verneed_next", [](Editor& e) { e.need().vn_next = 16; }, "version table is malformed"},
@@ -166,14 +177,22 @@ const Change kChanges[] = {
     {"vernaux_next", [](Editor& e) { e.aux().vna_next = 16; }, "version table is malformed"},
     {"reloc_far", [](Editor& e) { e.relocation(DT_JMPREL).r_offset = kFar; }, "outside the writable data"},
     {"reloc_wrap", [](Editor& e) { e.relocation(DT_JMPREL).r_offset = UINT64_MAX - 3; }, "outside the writable data"},
-    {"reloc_code", [](Editor& e) { e.relocation(DT_RELA).r_offset = e.segment(PT_LOAD, PF_R | PF_X).p_vaddr; }, "outside the writable data"},
+    {"reloc_code", [](Editor& e) { e.relocation(DT_RELA).r_offset = e.segment(PT_LOAD, PF_R | PF_X).p_vaddr; },
+     "outside the writable data"},
     {"reloc_dynamic", [](Editor& e) { e.relocation(DT_RELA).r_offset = e.segment(PT_DYNAMIC).p_vaddr + 8; }, "outside the writable data"},
-    {"reloc_edge", [](Editor& e) { auto& s = e.segment(PT_LOAD, PF_R | PF_W); e.relocation(DT_RELA).r_offset = s.p_vaddr + s.p_memsz - 4; }, "outside the writable data"},
+    {"reloc_edge",
+     [](Editor& e) {
+       auto& s = e.segment(PT_LOAD, PF_R | PF_W);
+       e.relocation(DT_RELA).r_offset = s.p_vaddr + s.p_memsz - 4;
+     },
+     "outside the writable data"},
     {"reloc_irelative", [](Editor& e) { e.relocation(DT_JMPREL).r_info = ELF64_R_INFO(0, R_X86_64_IRELATIVE); }, "indirect function"},
     {"reloc_copy", [](Editor& e) { e.relocation(DT_JMPREL).r_info = ELF64_R_INFO(1, R_X86_64_COPY); }, "relocation of the kind 5"},
     {"reloc_tls", [](Editor& e) { e.relocation(DT_RELA).r_info = ELF64_R_INFO(0, R_X86_64_DTPMOD64); }, "relocation of the kind 16"},
-    {"reloc_symbol", [](Editor& e) { e.relocation(DT_JMPREL).r_info = ELF64_R_INFO(99999, R_X86_64_JUMP_SLOT); }, "symbol that is not there"},
-    {"reloc_no_symbol", [](Editor& e) { e.relocation(DT_JMPREL).r_info = ELF64_R_INFO(0, R_X86_64_JUMP_SLOT); }, "symbol that is not there"},
+    {"reloc_symbol", [](Editor& e) { e.relocation(DT_JMPREL).r_info = ELF64_R_INFO(99999, R_X86_64_JUMP_SLOT); },
+     "symbol that is not there"},
+    {"reloc_no_symbol", [](Editor& e) { e.relocation(DT_JMPREL).r_info = ELF64_R_INFO(0, R_X86_64_JUMP_SLOT); },
+     "symbol that is not there"},
     {"relacount", [](Editor& e) { e.dynamic(DT_RELACOUNT).d_un.d_val = 1000; }, "relocation table is malformed"},
     {"relacount_kind", [](Editor& e) { e.relocation(DT_RELA).r_info = ELF64_R_INFO(1, R_X86_64_64); }, "relocation of the kind 1"},
     {"relaent", [](Editor& e) { e.dynamic(DT_RELAENT).d_un.d_val = 8; }, "relocation table is malformed"},
@@ -194,7 +213,8 @@ TEST_P(Tampered, IsRefusedWithItsRule) {
   EXPECT_NE(error.find(change.expected), std::string::npos) << change.what << ": " << error;
 }
 
-INSTANTIATE_TEST_SUITE_P(Image, Tampered, ::testing::Range<size_t>(0, std::size(kChanges)), [](const auto& param) { return kChanges[param.param].what; });
+INSTANTIATE_TEST_SUITE_P(Image, Tampered, ::testing::Range<size_t>(0, std::size(kChanges)),
+                         [](const auto& param) { return kChanges[param.param].what; });
 
 TEST(Tampered, TheUnchangedImagePasses) { EXPECT_EQ(check(good()), ""); }
 
