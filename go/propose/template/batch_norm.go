@@ -13,7 +13,7 @@ import (
 )
 
 // norms are the families of normalisations and softmax.
-var norms = []Family{batchNormPlanes{}, batchNormChannels{}, softmaxRows{}, softmaxColumns{}}
+var norms = []Family{batchNormPlanes{}, batchNormChannels{}, softmaxRows{}, softmaxColumns{}, normRows{}, groupNormPlanes{}, groupNormChannels{}}
 
 // Eager on the CPU has no cudnn_batch_norm.
 var batchNorms = overloads("native_batch_norm native_batch_norm.out _native_batch_norm_legit _native_batch_norm_legit.out " +

@@ -43,11 +43,18 @@ func windowOf(call card.Call) (window, bool) {
 
 // pair reads an int[2]; one value stands for both.
 func pair(arg card.Arg) ([2]int64, bool) {
-	var values []int64
-	if arg.Kind != "ints" || json.Unmarshal(arg.Value, &values) != nil || len(values) < 1 || len(values) > 2 {
+	values, ok := list(arg)
+	if !ok || len(values) > 2 {
 		return [2]int64{}, false
 	}
 	return [2]int64{values[0], values[len(values)-1]}, true
+}
+
+// list reads an int[] with elements.
+func list(arg card.Arg) ([]int64, bool) {
+	var values []int64
+	ok := arg.Kind == "ints" && json.Unmarshal(arg.Value, &values) == nil && len(values) > 0
+	return values, ok
 }
 
 // meets says whether every window of a plane has at least one element, in which case eager's first position lies in the plane.
