@@ -227,8 +227,8 @@ template <class T> KF_INLINE void kf_stream(T* p, kf_v<kf_acc<T>> v) {
   auto raw = kf_pack(p, v);
 #ifdef __AVX512F__
   if constexpr (sizeof raw == 64) return _mm512_stream_si512((__m512i*)p, (__m512i)raw);
-#endif
-#ifdef __AVX__
+  if constexpr (sizeof raw == 32) return _mm256_stream_si256((__m256i*)p, (__m256i)raw);
+#elif defined(__AVX__)
   if constexpr (sizeof raw == 32) return _mm256_stream_si256((__m256i*)p, (__m256i)raw);
 #endif
   if constexpr (sizeof raw == 16) _mm_stream_si128((__m128i*)p, (__m128i)raw);
@@ -257,7 +257,16 @@ template <int STEP, class V, class F> KF_INLINE V kf_fold_step(V v, F f) {
   if constexpr (STEP == 0) return v;
   else return kf_fold_step<STEP / 2>(f(v, kf_shuffle(v, v, [](int l) { return (l + STEP) % int(sizeof(V) / sizeof(v[0])); })), f);
 }
-template <class V, class F> KF_INLINE auto kf_fold(V v, F f) { return kf_fold_step<int(sizeof(V) / sizeof(v[0])) / 2>(v, f)[0]; }
+#define KF_TURN(...) v = f(v, __builtin_shufflevector(v, v, __VA_ARGS__))
+template <class V, class F> KF_INLINE auto kf_fold(V v, F f) {
+  constexpr int n = sizeof(V) / sizeof(v[0]);
+  if constexpr (n == 16) KF_TURN(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7), KF_TURN(4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3),
+      KF_TURN(2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1), KF_TURN(1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0);
+  if constexpr (n == 8) KF_TURN(4, 5, 6, 7, 0, 1, 2, 3), KF_TURN(2, 3, 0, 1, 2, 3, 0, 1), KF_TURN(1, 0, 1, 0, 1, 0, 1, 0);
+  if constexpr (n == 4) KF_TURN(2, 3, 0, 1), KF_TURN(1, 0, 1, 0);
+  if constexpr (n == 2) KF_TURN(1, 0);
+  return v[0];
+}
 template <class V> KF_INLINE auto kf_hsum(V v) { return kf_fold(v, [](auto a, auto b) { return a + b; }); }
 template <class V> KF_INLINE auto kf_hmax(V v) { return kf_fold(v, [](auto a, auto b) { return kf_max(a, b); }); }
 template <class V> KF_INLINE auto kf_hmin(V v) { return kf_fold(v, [](auto a, auto b) { return kf_min(a, b); }); }
@@ -269,8 +278,7 @@ template <> struct kf_float_only<kf_f32> { using bits = kf_i32; };
 
 KF_INLINE int32_t kf_int(float x) { return int32_t(x); }
 KF_INLINE kf_i32 kf_int(kf_f32 x) { return __builtin_convertvector(x, kf_i32); }
-template <class V> KF_INLINE V kf_copysign(V a, V sign) {
-  using B = typename kf_float_only<V>::bits;
+template <class V, class B = typename kf_float_only<V>::bits> KF_INLINE V kf_copysign(V a, V sign) {
   return kf_cast_bits<V>((kf_cast_bits<B>(a) & 0x7fffffff) | (kf_cast_bits<B>(sign) & int32_t(0x80000000)));
 }
 template <class V> KF_INLINE V kf_abs(V a) { return kf_cast_bits<V>(kf_cast_bits<typename kf_float_only<V>::bits>(a) & 0x7fffffff); }
@@ -374,25 +382,19 @@ template <class V> KF_INLINE V kf_erf_float(V x) {
   return t > 0.927734375f ? kf_copysign(r, x) : p;
 }
 
-template <class F> KF_INLINE kf_f64 kf_each(kf_f64 x, F f) {
-  for (int i = 0; i < KF_LANES / 2; ++i) x[i] = f(x[i]);
+template <class V, class F> KF_INLINE V kf_libm(V x, F f) {
+  if constexpr (__is_same(V, double)) return f(x);
+  else for (size_t i = 0; i < sizeof x / 8; ++i) x[i] = f(x[i]);
   return x;
 }
-KF_INLINE float kf_exp(float x) { return kf_exp_float(x); }
-KF_INLINE kf_f32 kf_exp(kf_f32 x) { return kf_exp_float(x); }
-KF_INLINE double kf_exp(double x) { return __builtin_exp(x); }
-KF_INLINE kf_f64 kf_exp(kf_f64 x) { return kf_each(x, [](double y) { return __builtin_exp(y); }); }
-KF_INLINE float kf_log(float x) { return kf_log_float(x); }
-KF_INLINE kf_f32 kf_log(kf_f32 x) { return kf_log_float(x); }
-KF_INLINE double kf_log(double x) { return __builtin_log(x); }
-KF_INLINE kf_f64 kf_log(kf_f64 x) { return kf_each(x, [](double y) { return __builtin_log(y); }); }
-template <bool half = false> KF_INLINE float kf_tanh(float x) { return kf_tanh_float<half>(x); }
-template <bool half = false> KF_INLINE kf_f32 kf_tanh(kf_f32 x) { return kf_tanh_float<half>(x); }
-template <bool half = false> KF_INLINE double kf_tanh(double x) { return __builtin_tanh(x); }
-template <bool half = false> KF_INLINE kf_f64 kf_tanh(kf_f64 x) { return kf_each(x, [](double y) { return __builtin_tanh(y); }); }
-KF_INLINE float kf_erf(float x) { return kf_erf_float(x); }
-KF_INLINE kf_f32 kf_erf(kf_f32 x) { return kf_erf_float(x); }
-KF_INLINE double kf_erf(double x) { return __builtin_erf(x); }
-KF_INLINE kf_f64 kf_erf(kf_f64 x) { return kf_each(x, [](double y) { return __builtin_erf(y); }); }
+#define KF_ELEMENTARY(name, single, libm)                                             \
+  template <bool half = false, class V> KF_INLINE V name(V x) {                       \
+    if constexpr (__is_same(V, float) || __is_same(V, kf_f32)) return single(x);      \
+    else return kf_libm(x, [](double y) { return libm(y); });                         \
+  }
+KF_ELEMENTARY(kf_exp, kf_exp_float, __builtin_exp)
+KF_ELEMENTARY(kf_log, kf_log_float, __builtin_log)
+KF_ELEMENTARY(kf_tanh, kf_tanh_float<half>, __builtin_tanh)
+KF_ELEMENTARY(kf_erf, kf_erf_float, __builtin_erf)
 
 #endif  // KF_KERNEL_H_

@@ -1,41 +1,71 @@
-// Reductions of many elements into a vector of C. A sum is accurate in two levels: `part` runs plainly for at most BLOCK elements of each
-// lane, then goes into high + low, which lose nothing (two-sum), so that the error does not grow with the number of elements.
+// Reductions of many elements into a vector of C.
 using V = kf_v<C>;
 constexpr int W = kf_lanes<C>;
 constexpr int BLOCK = 64;
 
-struct Fold {
 #if MAXIMUM
+// A maximum: one instruction an element, which loses a NaN, and one that remembers where a NaN was.
+struct Fold {
   V part = V{} - C(__builtin_inf());
-  KF_INLINE void add(V x) { part = kf_max(part, x); }
-  KF_INLINE void flush() {}
-  KF_INLINE V value() const { return part; }
-  KF_INLINE void merge(const Fold& f) { part = kf_max(part, f.part); }
-  static C over(V v) { return kf_hmax(v); }
-  static double join(double a, double b) { return kf_max(a, b); }
+#if KF_LANES == 16
+  unsigned nan = 0;
+  KF_INLINE void add(V x) {
+    if constexpr (sizeof(C) == 4) part = (V)_mm512_max_ps((__m512)part, (__m512)x), nan |= _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
+    else part = (V)_mm512_max_pd((__m512d)part, (__m512d)x), nan |= _mm512_cmp_pd_mask((__m512d)x, (__m512d)x, _CMP_UNORD_Q);
+  }
+  KF_INLINE V value() const {
+    V v = part;
+    for (int i = 0; i < W && nan != 0; ++i) v[i] = nan >> i & 1 ? C(__builtin_nan("")) : v[i];
+    return v;
+  }
 #else
+  KF_INLINE void add(V x) { part = kf_max(part, x); }
+  KF_INLINE V value() const { return part; }
+#endif
+  KF_INLINE void flush() {}
+  KF_INLINE void merge(const Fold& f) { add(f.value()); }
+  KF_INLINE C over() const { return kf_hmax(value()); }
+  static double join(double a, double b) { return kf_max(a, b); }
+};
+#else
+// A sum in two levels: `part` runs plainly for at most BLOCK elements of each lane, then goes into high + low, which lose nothing (two-sum), so
+// that the error does not grow with the number of elements.
+struct Fold {
   V part = {}, high = {}, low = {};
+  bool flushed = false;
   KF_INLINE void add(V x) { part += x; }
   KF_INLINE void flush() {
     V t = high + part, z = t - high;
     low += (high - (t - z)) + (part - z);
     high = t;
     part = V{};
+    flushed = true;
   }
-  KF_INLINE V value() const { return high + (low == low ? low : V{}) + part; }  // beside an infinity `low` is NaN, and means nothing
-  KF_INLINE void merge(const Fold& f) { flush(); part = f.part; flush(); part = f.high; flush(); low += f.low; }
-  static double over(V v) {
+  KF_INLINE V value() const { return flushed ? high + (low == low ? low : V{}) + part : part; }  // beside an infinity `low` is NaN, and means nothing
+  KF_INLINE void merge(const Fold& f) {
+    if (!flushed && !f.flushed) return void(part += f.part);
+    flush();
+    part = f.part;
+    flush();
+    part = f.high;
+    flush();
+    low += f.low;
+  }
+  KF_INLINE C over() const {
+    if (!flushed) return kf_hsum(part);
     double total = 0;
-    for (int i = 0; i < W; ++i) total += v[i];
-    return total;
+    for (int i = 0; i < W; ++i) total += value()[i];
+    return C(total);
   }
   static double join(double a, double b) { return a + b; }
-#endif
 };
+#endif
 // Lanes from n on do not count.
 KF_INLINE V counted(V v, int64_t n) {
 #if MAXIMUM
-  for (int i = 0; i < W; ++i) v[i] = i < n ? v[i] : C(-__builtin_inf());
+  typename kf_v_of<C>::bits lane;
+  for (int i = 0; i < W; ++i) lane[i] = i;
+  v = lane < decltype(lane[0] + 0)(n) - decltype(lane){} ? v : V{} - C(__builtin_inf());
 #endif
   return v;
 }

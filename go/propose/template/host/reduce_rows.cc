@@ -11,41 +11,47 @@
 // @include walk.h
 // @include fold.h
 
+// Folds n elements that lie `step` apart. `since` counts what went in since the last flush.
+KF_INLINE void row(Fold (&f)[UNROLL], int64_t& since, const IN* p, int64_t n, int64_t step) {
+  int64_t i = 0;
+  if (step == 1) {
+    for (; i + UNROLL * W <= n; i += UNROLL * W) {
+      for (int u = 0; u < UNROLL; ++u) f[u].add(kf_load(p + i + u * W));
+      if (++since == BLOCK) {
+        for (int u = 0; u < UNROLL; ++u) f[u].flush();
+        since = 0;
+      }
+    }
+    for (; i + W <= n; i += W) f[0].add(kf_load(p + i));
+    if (i < n) f[UNROLL - 1].add(counted(kf_load_n(p + i, n - i), n - i));
+    since += UNROLL;
+  } else {
+    for (; i < n; i += W, ++since) {
+      V v = {};
+      for (int64_t j = 0; j < W && i + j < n; ++j) v[j] = kf_of(p[(i + j) * step]);
+      f[0].add(counted(v, n - i));
+      if (since >= BLOCK) f[0].flush(), since = 0;
+    }
+  }
+  if (since >= BLOCK) {
+    for (int u = 0; u < UNROLL; ++u) f[u].flush();
+    since = 0;
+  }
+}
 // The part [begin, end) of one output's elements, in the order of the reduced loop.
-KF_INLINE double folded(const IN* in, const Loop<1>& reduced, int64_t begin, int64_t end) {
+KF_INLINE C folded(const IN* in, const Loop<1>& reduced, int64_t begin, int64_t end) {
   Fold f[UNROLL];
   int64_t since = 0;
   const int64_t step = reduced.stride[0][reduced.dims - 1];
-  reduced.run(begin, end, [&](int64_t m, int64_t n, const int64_t* offset) {
-    for (int64_t r = 0; r < m; ++r) {
-      const IN* p = in + offset[0] + r * reduced.next(0);
-      int64_t i = 0;
-      if (step == 1) {
-        for (; i + UNROLL * W <= n; i += UNROLL * W) {
-          for (int u = 0; u < UNROLL; ++u) f[u].add(kf_load(p + i + u * W));
-          if (++since == BLOCK) {
-            for (int u = 0; u < UNROLL; ++u) f[u].flush();
-            since = 0;
-          }
-        }
-        for (; i + W <= n; i += W) f[0].add(kf_load(p + i));
-        if (i < n) f[UNROLL - 1].add(counted(kf_load_n(p + i, n - i), n - i));
-        if ((since += UNROLL) >= BLOCK) {
-          for (int u = 0; u < UNROLL; ++u) f[u].flush();
-          since = 0;
-        }
-        continue;
-      }
-      for (; i < n; i += W) {
-        V v = {};
-        for (int64_t j = 0; j < W && i + j < n; ++j) v[j] = kf_of(p[(i + j) * step]);
-        f[0].add(counted(v, n - i));
-        if (++since == BLOCK) f[0].flush(), since = 0;
-      }
-    }
-  });
+  if (reduced.dims == 1) {
+    row(f, since, in + begin * step, end - begin, step);
+  } else {
+    reduced.run(begin, end, [&](int64_t m, int64_t n, const int64_t* offset) {
+      for (int64_t r = 0; r < m; ++r) row(f, since, in + offset[0] + r * reduced.next(0), n, step);
+    });
+  }
   for (int u = 1; u < UNROLL; ++u) f[0].merge(f[u]);
-  return Fold::over(f[0].value());
+  return f[0].over();
 }
 
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
@@ -59,7 +65,7 @@ KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
     s.kept.run(begin - part * s.outputs, stop - part * s.outputs, [&](int64_t m, int64_t n, const int64_t* offset) {
       for (int64_t r = 0; r < m; ++r)
         for (int64_t i = 0; i < n; ++i) {
-          const C total = C(folded(in + offset[0] + r * s.kept.next(0) + i * from, s.reduced, low, high));
+          const C total = folded(in + offset[0] + r * s.kept.next(0) + i * from, s.reduced, low, high);
           if constexpr (PARTS > 1) ((C*)args[2].p)[at++] = total;
           else ((OUT*)args[0].p)[offset[1] + r * s.kept.next(1) + i * to] = kf_to<OUT>(finished(total, s.count));
         }
