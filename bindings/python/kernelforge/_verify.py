@@ -20,10 +20,6 @@ from .errors import PackFault, VerifyFault
 _SAMPLE_NS = (
     200_000  # one timed sample lasts about this long, so that the clock and the call around it do not count
 )
-_MAX_SETS = 8
-_SET_BYTES = (
-    64 << 20
-)  # input sets rotate over this much, twice the largest last-level cache of a core's neighbourhood seen, or _MAX_SETS
 
 
 def verify(
@@ -182,9 +178,10 @@ def _private(arguments: list[Any]) -> list[Any]:
 
 def _time(extension: Any, variant: Any, blocks: int, seed: int) -> dict[str, Any]:
     """Time pairs over rotating sets of inputs, as many as leave the caches cold for large tensors."""
+    from .referee.pool import sets_for
+
     first = variant.arguments(variant.draw("captured", 0))
-    size = max(1, sum(t.numel() * t.element_size() for t in _tensors(first)))
-    sets = [_private(first) for _ in range(max(2, min(_MAX_SETS, _SET_BYTES // size)))]
+    sets = [_private(first) for _ in range(sets_for(sum(s.bytes for s in variant.slots)))]
     name = variant.overload.name
     one = sorted(extension.time_calls(name, sets, 5, 1, False))[2]
     inner = max(1, int(_SAMPLE_NS / max(one, 1.0)))
@@ -198,12 +195,6 @@ def _time(extension: Any, variant: Any, blocks: int, seed: int) -> dict[str, Any
         "eager_us": eager / 1e3,
         "kernelforge_us": ours / 1e3,
     }
-
-
-def _tensors(arguments: list[Any]) -> list[Any]:
-    from ._inputs import tensors_of
-
-    return list(tensors_of(arguments))
 
 
 def _main(argv: list[str]) -> int:
