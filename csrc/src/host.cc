@@ -1,11 +1,9 @@
 // host.cc: the host target. Code is an ELF shared object, checked, then loaded from a sealed memory file; kernels run through kfr_parallel.
 #include <dlfcn.h>
 #include <link.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <cstring>
 #include <string>
 
@@ -35,12 +33,16 @@ int64_t fact(int name, int64_t otherwise) {
 }
 
 // A path of the memory file that no other image was opened by. The loader takes an image for loaded when it knows its name, and a
-// descriptor's number is used again after closing; so a serial number is written into the path with segments that change nothing.
+// descriptor's number is used again after closing; so a serial number is written into the path with segments that change nothing, and with it
+// the address of the counter, since a process may hold this code twice (the extension and libkfruntime.so).
 std::string unique_path(int fd) {
   static std::atomic<uint32_t> serial{0};
-  uint32_t n = serial.fetch_add(1);
   std::string path = "/proc/self/fd/";
-  for (int bit = 0; bit < 32; ++bit) path += n >> bit & 1 ? ".///" : "././";
+  auto write = [&](uint64_t number, int bits) {
+    for (int bit = 0; bit < bits; ++bit) path += number >> bit & 1 ? ".///" : "././";
+  };
+  write(reinterpret_cast<uintptr_t>(&serial), 48);
+  write(serial.fetch_add(1), 32);
   return path + std::to_string(fd);
 }
 

@@ -138,6 +138,29 @@ TEST(Abi, TheSharedLibraryOpensAndSaysItsVersion) {
   EXPECT_EQ(version(), KFR_ABI_VERSION);
   EXPECT_EQ(kfr_abi_version(), KFR_ABI_VERSION);
 }
+
+// The extension holds one copy of the runtime, libkfruntime.so is another: the loader must not take the images of one for the other's.
+TEST(Abi, TwoCopiesOfTheRuntimeInOneProcessKeepTheirImagesApart) {
+  void* library = dlopen(KF_SHARED, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  auto create = reinterpret_cast<decltype(&kfr_plan_create)>(dlsym(library, "kfr_plan_create"));
+  auto launch = reinterpret_cast<decltype(&kfr_launch)>(dlsym(library, "kfr_launch"));
+  auto release = reinterpret_cast<decltype(&kfr_plan_free)>(dlsym(library, "kfr_plan_free"));
+  std::string image =
+      build("KF_ENTRY void kf_main(int64_t b, int64_t e, const kf_arg* a) { for (; b < e; ++b) static_cast<float*>(a[1].p)[b] = 77; }");
+  std::string json = plan_json("p-1", {8});
+  PlanPtr ours = make(json, scale_image());
+  std::vector<float> x(8, 1), y(8);
+  void* slots[] = {x.data(), y.data()};
+  Pool pool;
+  for (int i = 0; i < 1500; ++i) {  // the other copy's count of images passes ours on the way
+    kfr_plan* theirs = nullptr;
+    ASSERT_EQ(create(json.data(), json.size(), image.data(), image.size(), KFR_HOST, &theirs, nullptr), KFR_OK);
+    ASSERT_EQ(launch(theirs, slots, 2, &pool.parallel, nullptr, nullptr), KFR_OK);
+    ASSERT_EQ(y[0], 77) << i;
+    release(theirs);
+  }
+}
 #endif
 
 }  // namespace
