@@ -99,9 +99,12 @@ def _page_of(data: dict[str, Any]) -> Path:
 
 def _command(args: argparse.Namespace) -> str:
     parts = ["kernelforge demo"]
-    parts += ["--fresh"] * args.fresh
-    parts += [f"--budget-s {args.budget_s:g}"] * (args.budget_s is not None)
-    parts += [f"--candidates {args.candidates}"] * (args.candidates is not None)
+    if args.fresh:
+        parts.append("--fresh")
+    if args.budget_s is not None:
+        parts.append(f"--budget-s {args.budget_s:g}")
+    if args.candidates is not None:
+        parts.append(f"--candidates {args.candidates}")
     return " ".join([*parts, f"--results {args.results}"])
 
 
