@@ -102,10 +102,8 @@ class Job:
         stored = _studies.load(self.study, self.store) if _studies.find(self.study, self.store) else None
         if stored and self._answers(stored["result"]):
             return self._again(stored["result"])
-        if stored and stored["runs"]:
-            # A study keeps the cards it began with: shares near `min_share` would else change the set from call to call.
-            began = {r["card"] for r in stored["runs"]}
-            self.cards = [c for c in self.profile.cards if c["id"] in began]
+        if stored:
+            self._keep_cards({r["card"] for r in stored["runs"]})
         return self._result(self._drive() if self.cards else _search.Outcome({}))
 
     # ---- what is searched ---------------------------------------------------------------------------------------
@@ -123,6 +121,20 @@ class Job:
                 reasons[card["id"]] = f"below {100 * self.asked.min_share:g} % of the forward"
         self.cards = [c for c in self.profile.cards if c["id"] not in reasons]
         return reasons
+
+    def _keep_cards(self, began: set[str]) -> None:
+        """Give a study the cards it began with: shares near `min_share` would else change the set from call to call."""
+        more = [
+            c["overload"]
+            for c in self.cards
+            if c["id"] not in began and c["share"] >= 2 * self.asked.min_share
+        ]
+        if more:
+            raise UsageFault(
+                f"resume the study `{self.study}`: it began without {', '.join(sorted(set(more)))} (asked for now)",
+                hint="give it another name with study=..., or begin it again with fresh=True",
+            )
+        self.cards = [c for c in self.profile.cards if c["id"] in began]
 
     def _identity(self) -> str:
         """Name a study by what was asked: model, every call it makes, machine. Shares move from run to run, so they do not count."""
@@ -142,15 +154,15 @@ class Job:
         if not result or result["pins"] != self.pins:
             return False
         had, a = result["budget"], self.asked
-        time_enough = not had["out_of_time"] or (
-            a.max_seconds is not None and a.max_seconds <= had["max_seconds"]
-        )
-        return (
-            had["exact"] == a.exact
-            and had["review"] == a.review
-            and a.candidates <= had["candidates"]
-            and time_enough
-        )
+        if any(had[k] != v for k, v in self._wishes().items()) or a.candidates > had["candidates"]:
+            return False
+        return not had["out_of_time"] or (a.max_seconds is not None and a.max_seconds <= had["max_seconds"])
+
+    def _wishes(self) -> dict[str, Any]:
+        """Return what must be the same for a stored result to answer, as JSON keeps it."""
+        a = self.asked
+        ops = a.ops if isinstance(a.ops, str) else list(a.ops)
+        return {"ops": ops, "min_share": a.min_share, "exact": a.exact, "review": a.review}
 
     def _again(self, data: dict[str, Any]) -> Report:
         """Serve the pack of a finished study; nothing is searched or measured again."""
@@ -228,7 +240,6 @@ class Job:
         else:
             outputs, model = {}, {"ratio": None, "why": self._why_not(plans)}
         self.seconds["total"] = time.monotonic() - self.started
-        searched = self.seconds.get("search", 0.0) + self.seconds.get("confirm", 0.0)
         data = {
             "schema": SCHEMA,
             "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -242,11 +253,10 @@ class Job:
             "env": _pins.environment(),
             "pins": self.pins,
             "budget": {
+                **self._wishes(),
                 "candidates": a.candidates,
                 "max_seconds": a.max_seconds,
-                "exact": a.exact,
-                "review": a.review,
-                "out_of_time": a.max_seconds is not None and searched >= a.max_seconds,
+                "out_of_time": any("seconds" in r["why"] for r in runs),
             },
             "rows": rows_of(
                 self.profile.cards,

@@ -411,3 +411,11 @@ def test_a_second_search_on_one_study_is_7_readers_and_other_studies_are_free(ne
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=120)
     assert process.returncode == 130
+
+
+def test_a_study_that_began_without_an_operator_is_not_widened_in_silence(net):
+    _optimize(net, study="mine", candidates=1)
+    with pytest.raises(UsageFault, match="it began without aten::sigmoid"):
+        _optimize(net, study="mine", candidates=1, ops=["max_pool2d*", "sigmoid"])
+    _optimize(net, study="mine", candidates=1, ops=["max_pool2d*", "sigmoid"], fresh=True)
+    assert {r["overload"] for r in _studies.load("mine", None)["runs"]} == {"aten::max_pool2d_with_indices", "aten::sigmoid"}
