@@ -149,19 +149,8 @@ def _worker() -> Check:
 def _compiler() -> Check:
     compiler = _settings.compiler()
     if compiler is None:
-        asked = _settings.read().compiler
-        found = (
-            f"KERNELFORGE_CXX names `{asked}`, which is not there"
-            if asked
-            else "neither g++ nor clang++ on PATH"
-        )
-        return Check(
-            "compiler",
-            False,
-            found,
-            "install g++ (Debian: apt-get install g++), or set KERNELFORGE_CXX",
-            ("optimize",),
-        )
+        found, hint = _settings.no_compiler()
+        return Check("compiler", False, found, hint, ("optimize",))
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "probe.cc"
         source.write_text('extern "C" int probe(int x) { return x + 1; }\n')

@@ -326,14 +326,8 @@ def _why_eager(run: dict[str, Any]) -> str:
 
 
 def _compiler() -> str:
-    found = _settings.compiler()
-    if found is None:
-        asked = _settings.read().compiler
-        what = (
-            f"the compiler `{asked}` of KERNELFORGE_CXX is not there"
-            if asked
-            else "no C++ compiler found (looked for g++, clang++)"
-        )
-        hint = "install g++ (Debian: apt-get install g++) or set KERNELFORGE_CXX; packs that exist are served without one"
-        raise EnvironmentFault(f"search kernels: {what}", hint=hint)
-    return found
+    compiler = _settings.compiler()
+    if compiler is None:
+        found, hint = _settings.no_compiler()
+        raise EnvironmentFault(f"search kernels: {found}", hint=hint)
+    return compiler

@@ -125,3 +125,17 @@ def compiler() -> str | None:
         if found:
             return found
     return None
+
+
+def no_compiler() -> tuple[str, str]:
+    """Return what was found in place of a compiler, and the hint."""
+    asked = read().compiler
+    found = (
+        f"the compiler `{asked}` of KERNELFORGE_CXX is not there"
+        if asked
+        else "no C++ compiler found (looked for g++, clang++)"
+    )
+    return (
+        found,
+        "install g++ (Debian: apt-get install g++) or set KERNELFORGE_CXX; packs that exist are served without one",
+    )
