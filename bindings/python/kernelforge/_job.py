@@ -90,6 +90,8 @@ class Job:
 
     def run(self) -> Report:
         """Carry out the steps; return the report."""
+        self.bar = Progress(self.asked.progress)
+        self.bar.say(f"profiling {self.asked.name}")
         with _pack.disabled():
             self.profile = profile(self.model, self.inputs)
         self.seconds["profile"] = time.monotonic() - self.started
@@ -182,9 +184,7 @@ class Job:
     def _drive(self) -> _search.Outcome:
         from .referee import Referee
 
-        bar = Progress(
-            self.asked.progress, {c["id"]: c["overload"].removeprefix("aten::") for c in self.cards}
-        )
+        self.bar.names = {c["id"]: c["overload"].removeprefix("aten::") for c in self.cards}
         begin = time.monotonic()
         _core.call(
             "study.start",
@@ -199,7 +199,7 @@ class Job:
         with Referee(
             self.profile, self.forward, seed=self.asked.seed, model=self.model, inputs=self.inputs
         ) as referee:
-            outcome = _search.drive(self.study, referee.execute, bar)
+            outcome = _search.drive(self.study, referee.execute, self.bar)
         confirm = sum(outcome.seconds.get(kind, 0.0) for kind in ("confirm", "confirm_model"))
         self.seconds["search"], self.seconds["confirm"] = time.monotonic() - begin - confirm, confirm
         return outcome
@@ -294,6 +294,7 @@ class Job:
         """Return the paired time of the forward with and without plans: the study's own measurement if it is long enough."""
         if seen is not None and len(seen["on_ms"]) >= _BLOCKS:
             return _measure.from_pairs(seen["off_ms"], seen["on_ms"]).to_dict()
+        self.bar.say("measuring the whole model, plans on and off in turn")
         switch = self.extension.set_enabled
         return _measure.time_model(
             self.forward, switch, blocks=_BLOCKS, seed=self.asked.seed, max_seconds=_MODEL_SECONDS

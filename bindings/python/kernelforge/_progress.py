@@ -34,7 +34,7 @@ class Progress:
             and not os.environ.get("NO_COLOR")
             and os.environ.get("TERM") != "dumb"
         )
-        self._names = names or {}
+        self.names = names or {}
         self._shown = 0.0
         self._width = 0
 
@@ -66,7 +66,7 @@ class Progress:
         if best:
             card, cost = min(best.items(), key=lambda item: item[1])
             if cost > 0:
-                text += f", best {self._names.get(card, card)} {1 / cost:.2f}x"
+                text += f", best {self.names.get(card, card)} {1 / cost:.2f}x"
         return f"{text} {self._paint('90', note)}" if note else text
 
     def say(self, text: str) -> None:
