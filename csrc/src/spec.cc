@@ -93,16 +93,13 @@ Names slot_names(const Call& call, size_t workspaces) {
 }  // namespace
 
 int64_t read_expr(const json::Node& node, const Names& names, int64_t low, int64_t high) {
+  const std::string& text = node.string(kExprBytesMax);
   int64_t v;
   try {
-    v = evaluate(node.string(kExprBytesMax), names);
-  } catch (const Error& e) {
-    if (node.value().kind != json::Value::kString) throw;
-    throw e.within("field `" + node.path() + "`");
-  }
+    v = evaluate(text, names);
+  } catch (const Error& e) { throw e.within("field `" + node.path() + "`"); }
   if (v < low || v > high) {
-    node.fail(ticked(node.value().string) + " is " + std::to_string(v) + " here (expected " + std::to_string(low) + " to " +
-              std::to_string(high) + ")");
+    node.fail(ticked(text) + " is " + std::to_string(v) + " here (expected " + std::to_string(low) + " to " + std::to_string(high) + ")");
   }
   return v;
 }
