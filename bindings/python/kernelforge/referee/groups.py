@@ -14,7 +14,12 @@ from .rule import GROUP_MIN
 
 
 class Groups(Protocol):
-    """A partition of a tensor's elements. `amax` and `sum` give one value a group; `expand` gives each element its group's value."""
+    """A partition of a tensor's elements. `amax` and `sum` give one value a group; `expand` gives each element its group's value.
+
+    shared: whether one error (of a mean, of a sum) moves all elements of a group, so that they are one sample and not many.
+    """
+
+    shared: bool
 
     def amax(self, t: torch.Tensor) -> torch.Tensor: ...
     def sum(self, t: torch.Tensor) -> torch.Tensor: ...
@@ -23,6 +28,8 @@ class Groups(Protocol):
 
 class Rows:
     """Groups that are all elements along some dimensions of a view of the tensor."""
+
+    shared = True
 
     def __init__(self, view: tuple[int, ...], dims: tuple[int, ...]) -> None:
         self._view = view
@@ -50,6 +57,8 @@ _KEYS = 2400  # exponents of float64 lie within 1200 of 0; one key each for both
 
 class Buckets:
     """Groups by sign and binade of the input: a large value buys no slack for small ones."""
+
+    shared = False
 
     def __init__(self, x: torch.Tensor) -> None:
         self._shape = tuple(x.shape)

@@ -107,9 +107,9 @@ def _of_sum(overload: Overload, named: Named, outputs: Outputs) -> list[torch.Te
     return [torch.as_tensor(a).abs() + torch.as_tensor(b).abs() * abs(alpha)]
 
 
-def _of_softmax(overload: Overload, named: Named, outputs: Outputs) -> list[torch.Tensor | None]:
-    """S of a quotient by a sum that cannot cancel: the result itself; another order of summation moves it by a few u."""
-    return [outputs[0].abs()]
+def _of_itself(overload: Overload, named: Named, outputs: Outputs) -> list[torch.Tensor | None]:
+    """S of a product or quotient with a sum that cannot cancel: the result; another order of summation moves a whole row by a few u."""
+    return [out.abs() for out in outputs]
 
 
 def _of_log_softmax(overload: Overload, named: Named, outputs: Outputs) -> list[torch.Tensor | None]:
@@ -122,22 +122,19 @@ def _of_log_softmax(overload: Overload, named: Named, outputs: Outputs) -> list[
 def _of_layer_norm(overload: Overload, named: Named, outputs: Outputs) -> list[torch.Tensor | None]:
     x, weight, bias = named["input"], named["weight"], named["bias"]
     _, mean, rstd = outputs
-    dims = tuple(range(x.dim() - len(named["normalized_shape"]), x.dim()))
-    return [
-        _affine((x.abs() + mean.abs()) * rstd, weight, bias),
-        x.abs().mean(dims, keepdim=True),
-        _of_rstd(mean, rstd),
-    ]
+    size = x.abs().mean(tuple(range(x.dim() - len(named["normalized_shape"]), x.dim())), keepdim=True)
+    return [_affine((x.abs() + size) * rstd, weight, bias), size, _of_rstd(mean, rstd)]
 
 
 def _of_group_norm(overload: Overload, named: Named, outputs: Outputs) -> list[torch.Tensor | None]:
     x, n, g = named["input"], named["N"], named["group"]
     _, mean, rstd = outputs
-    rows = x.reshape(n, g, -1)
-    terms = ((rows.abs() + mean.abs().reshape(n, g, 1)) * rstd.reshape(n, g, 1)).reshape(x.shape)
+    rows = x.reshape(n, g, -1).abs()
+    size = rows.mean(2, keepdim=True)  # the mean's own terms: it may cancel to nothing
+    terms = ((rows + size) * rstd.reshape(n, g, 1)).reshape(x.shape)
     channel = (1, -1, *([1] * (x.dim() - 2)))
     weight, bias = (None if p is None else p.reshape(channel) for p in (named["weight"], named["bias"]))
-    return [_affine(terms, weight, bias), rows.abs().mean(2).reshape(mean.shape), _of_rstd(mean, rstd)]
+    return [_affine(terms, weight, bias), size.reshape(mean.shape), _of_rstd(mean, rstd)]
 
 
 def _of_batch_norm(overload: Overload, named: Named, outputs: Outputs) -> list[torch.Tensor | None]:
@@ -273,13 +270,13 @@ OPERATORS: dict[str, Operator] = {
     "exp": Operator("bounded"),
     "rsqrt": Operator("bounded"),
     "pow": Operator("bounded"),
-    "_softmax": Operator("bounded", _of_softmax, _along, _dim),
+    "_softmax": Operator("bounded", _of_itself, _along, _dim),
     "_log_softmax": Operator("bounded", _of_log_softmax, _along, _dim),
     "native_layer_norm": Operator(
         "bounded", _of_layer_norm, _normalized, _last, _normalized_is_exact, statistics=True
     ),
     "native_group_norm": Operator("bounded", _of_group_norm, _groups, _run_of_group, statistics=True),
-    "_fused_rms_norm": Operator("bounded", None, _normalized, _last, statistics=True),
+    "_fused_rms_norm": Operator("bounded", _of_itself, _normalized, _last, statistics=True),
     "native_batch_norm": _BATCH_NORM,
     "cudnn_batch_norm": _BATCH_NORM,
     "_native_batch_norm_legit": _BATCH_NORM,

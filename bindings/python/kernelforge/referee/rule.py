@@ -88,7 +88,7 @@ variable: 4 x 1.64 sigma is passed once in 10^10 groups."""
 ROW_QUANTILE: Final = 0.90
 
 BIAS_ERRORS: Final = 4.0
-"""The mean signed error may be larger than eager's by this many standard errors ..."""
+"""The mean signed error may be larger than eager's by this many standard errors (of the groups' means where a group shares its error) ..."""
 
 BIAS_UNITS: Final[dict[torch.dtype, float]] = {
     torch.float16: 0.0625,

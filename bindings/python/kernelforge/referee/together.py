@@ -43,16 +43,16 @@ class Together:
         self._wide, self._groups = wide, groups
         self._usual = None if bool(usual.all()) else usual
         self._n = max(int(usual.sum()), 1)
+        self._count = groups.sum(usual.double()).clamp(min=1)
         slack = UNIT[dtype] * self._kept(terms if dtype is torch.float64 else wide.abs())
         error = self._kept(eager - wide)
         rounded = self._kept(wide.to(dtype).double() - wide)  # the error of the correctly rounded reference
         self._limit = RMSE_RATIO * max(self._rms(error), self._rms(rounded)) + RMSE_UNITS[dtype] * self._rms(
             slack
         )
-        self._variance = self._rms(error) ** 2
+        self._variance = self._spread(error)
         self._bias = [abs(m) + BIAS_UNITS[dtype] * self._mean(slack) for m in self._means(error)]
         # Groups: the larger of eager's error there and what is usual over the groups, relative to the group's scale.
-        self._count = groups.sum(usual.double()).clamp(min=1)
         mine = torch.maximum(self._by_group(error), self._by_group(rounded))
         size = self._by_group(self._kept(terms))
         relative = torch.where(size > 0, mine / size, 0.0).reshape(-1)
@@ -74,7 +74,7 @@ class Together:
         total = self._rms(error)
         if total > self._limit:
             return f"T3 root mean square error {total:.3g} (at most {self._limit:.3g})", total / self._limit
-        spread = BIAS_ERRORS * ((self._variance + total**2) / self._n) ** 0.5
+        spread = BIAS_ERRORS * math.sqrt(self._variance + self._spread(error))
         for what, mean, usual in zip(("signed", "outward"), self._means(error), self._bias, strict=True):
             if abs(mean) > usual + spread:
                 detail = (
@@ -88,6 +88,14 @@ class Together:
 
     def _by_group(self, t: torch.Tensor) -> torch.Tensor:
         return (self._groups.sum(t.square()) / self._count).sqrt()
+
+    def _spread(self, error: torch.Tensor) -> float:
+        """The variance of the mean error: over the elements, or over the groups where all elements of a group move together."""
+        by_element = self._rms(error) ** 2 / self._n
+        if not self._groups.shared or self._count.numel() < 2:
+            return by_element
+        means = self._groups.sum(error) / self._count
+        return max(by_element, float(means.var()) / means.numel())
 
     def _rms(self, t: torch.Tensor) -> float:
         return math.sqrt(float(t.square().sum()) / self._n)
