@@ -38,7 +38,10 @@ class CMakeBuild(build_ext):
             )
         cmake = shutil.which("cmake")
         if cmake is None:
-            fail("no `cmake` on PATH (expected 3.24 or newer)", "`pip install cmake ninja`, or install the system's cmake")
+            fail(
+                "no `cmake` on PATH (expected 3.24 or newer)",
+                "`pip install cmake ninja`, or install the system's cmake",
+            )
         output = Path(self.get_ext_fullpath(ext.name)).resolve().parent
         minor = ".".join(torch.__version__.split(".")[:2])
         build = ROOT / "build" / f"torch-{minor}-{sysconfig.get_config_var('SOABI')}"
@@ -62,7 +65,10 @@ class CMakeBuild(build_ext):
         else:
             go = os.environ.get("KF_GO") or shutil.which("go")
             if go is None:
-                fail("no `go` on PATH (expected Go 1.26)", "`make build` installs one, or use the source distribution of `make dist`")
+                fail(
+                    "no `go` on PATH (expected Go 1.26)",
+                    "`make build` installs one, or use the source distribution of `make dist`",
+                )
             args.append(f"-DKF_GO={go}")
         subprocess.run(args, check=True)
         subprocess.run([cmake, "--build", str(build), "--parallel", str(os.cpu_count() or 2)], check=True)

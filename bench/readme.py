@@ -1,7 +1,7 @@
 """Writes the result table of the README from the result files, so that no figure there is typed by hand.
 
-    python bench/readme.py            rewrite the block between the markers
-    python bench/readme.py --check    fail if it differs (part of `make check`)
+python bench/readme.py            rewrite the block between the markers
+python bench/readme.py --check    fail if it differs (part of `make check`)
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ def main() -> int:
     made = f"{head}{BEGIN}\n{chr(10).join(blocks)}{END}{tail}"
     if args.check:
         if made != text:
-            print("README.md: its result table is not that of bench/results\nhint: python bench/readme.py", file=sys.stderr)
+            print(
+                "README.md: its result table is not that of bench/results\nhint: python bench/readme.py",
+                file=sys.stderr,
+            )
             return 1
         return 0
     README.write_text(made)

@@ -59,7 +59,14 @@ def search(budget_s: float, home: Path) -> dict[str, Any]:
     sampler = WorkerMemory()
     sampler.start()
     with torch.no_grad():
-        kernelforge.optimize(model, (torch.randn(4, 3, 224, 224),), study="bench", max_seconds=budget_s, candidates=40, progress=False)
+        kernelforge.optimize(
+            model,
+            (torch.randn(4, 3, 224, 224),),
+            study="bench",
+            max_seconds=budget_s,
+            candidates=40,
+            progress=False,
+        )
     sampler.stopped.set()
     report = kernelforge.report(model).to_dict()
     study = _core.call("store.study", store=report["store"], study="bench")
@@ -68,7 +75,9 @@ def search(budget_s: float, home: Path) -> dict[str, Any]:
         for node in run["nodes"]:
             if node["parent"] < 0:
                 continue  # the root is eager
-            verdict = _core.call("store.node", store=report["store"], study="bench", run=run["card"], node=node["node"])["verdict"]
+            verdict = _core.call(
+                "store.node", store=report["store"], study="bench", run=run["card"], node=node["node"]
+            )["verdict"]
             verdicts += 1
             if verdict.get("compile_ms"):
                 compile_ms.append(verdict["compile_ms"])
@@ -90,14 +99,27 @@ def search(budget_s: float, home: Path) -> dict[str, Any]:
 def respawn() -> dict[str, Any]:
     """Return the loss after a crash and after a hang, seconds: the worst of ten each."""
     library = ROOT / "bindings/python/kernelforge/lib"
-    command = ["go", "run", "./bench/respawn", str(library / "kernelforge-worker"), str(library / "libkfruntime.so"), "10"]
+    command = [
+        "go",
+        "run",
+        "./bench/respawn",
+        str(library / "kernelforge-worker"),
+        str(library / "libkfruntime.so"),
+        "10",
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     taken = json.loads(done.stdout)
-    return {"respawn_s": max(max(v) for v in taken.values()), "respawn_crash_s": taken["crash_s"], "respawn_hang_s": taken["hang_s"]}
+    return {
+        "respawn_s": max(max(v) for v in taken.values()),
+        "respawn_crash_s": taken["crash_s"],
+        "respawn_hang_s": taken["hang_s"],
+    }
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--budget-s", type=float, default=300.0)
     parser.add_argument("--output", type=Path, default=RESULT)
     args = parser.parse_args()
@@ -108,7 +130,9 @@ def main() -> int:
         "schema": 1,
         "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "command": f"python bench/search.py --budget-s {args.budget_s:g}",
-        "commit": subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip(),
+        "commit": subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.strip(),
     }
     args.output.parent.mkdir(parents=True, exist_ok=True)
     args.output.write_text(json.dumps(head | figures, indent=1) + "\n")

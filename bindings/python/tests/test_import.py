@@ -47,7 +47,7 @@ def test_an_unknown_name_is_an_attribute_error():
 def test_the_version_is_that_of_the_distribution_and_of_the_core():
     from kernelforge import _core
 
-    pyproject = next(p / "pyproject.toml" for p in PACKAGE.parents if (p / "pyproject.toml").exists())
+    pyproject = Path(__file__).resolve().parents[3] / "pyproject.toml"
     assert f'version = "{kernelforge.__version__}"' in pyproject.read_text()
     assert _core.call("version")["version"] == kernelforge.__version__
 

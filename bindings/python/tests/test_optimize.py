@@ -265,9 +265,7 @@ def test_arguments_that_cannot_be(net, options):
 
 def test_no_compiler(net, monkeypatch):
     monkeypatch.setenv("KERNELFORGE_CXX", "no-such-compiler")
-    with pytest.raises(
-        EnvironmentFault, match="`no-such-compiler` of KERNELFORGE_CXX is not there"
-    ) as e:
+    with pytest.raises(EnvironmentFault, match="`no-such-compiler` of KERNELFORGE_CXX is not there") as e:
         _optimize(net)
     assert e.value.exit_code == 5
     assert "install g++" in e.value.hint
@@ -418,4 +416,7 @@ def test_a_study_that_began_without_an_operator_is_not_widened_in_silence(net):
     with pytest.raises(UsageFault, match="it began without aten::sigmoid"):
         _optimize(net, study="mine", candidates=1, ops=["max_pool2d*", "sigmoid"])
     _optimize(net, study="mine", candidates=1, ops=["max_pool2d*", "sigmoid"], fresh=True)
-    assert {r["overload"] for r in _studies.load("mine", None)["runs"]} == {"aten::max_pool2d_with_indices", "aten::sigmoid"}
+    assert {r["overload"] for r in _studies.load("mine", None)["runs"]} == {
+        "aten::max_pool2d_with_indices",
+        "aten::sigmoid",
+    }
