@@ -8,8 +8,8 @@ import (
 	"github.com/kernelforge/kernelforge/go/propose"
 )
 
-// maxCat bounds the tensors that one kernel joins: each brings its sizes and strides as arguments.
-const maxCat = 32
+// maxArgs bounds the arguments of a kernel (csrc): each joined tensor brings its sizes and strides.
+const maxArgs = 256
 
 // cat is host/cat.cc: tensors of one type; conversions are left to eager.
 type cat struct{}
@@ -19,7 +19,7 @@ func (cat) Name() string { return "cat" }
 func (cat) Applies(c *card.Card) bool {
 	call, ok := hostCall(c, overloads("cat cat.out"))
 	tensors := argument(call, "tensors").Items
-	if !ok || len(call.Outputs) != 1 || len(tensors) == 0 || len(tensors) > maxCat {
+	if !ok || len(call.Outputs) != 1 || len(tensors) == 0 || 1+len(tensors)+len(call.Outputs[0].Sizes)*(1+2*len(tensors)) > maxArgs {
 		return false
 	}
 	for _, t := range tensors {
@@ -41,7 +41,15 @@ func dimOf(call card.Call, name string, dims int) (int, bool) {
 }
 
 func (cat) Params(c *card.Card, f propose.Facts) []Param {
-	return []Param{{"MOVE", []int{0, 1}, 0}, {"GRAIN", []int{4096, 16384, 65536}, 16384}}
+	// A row is what lies from the joined dim inwards in one input; memcpy pays for rows of some lines.
+	call, move := c.Variants[0].Call, 1
+	if first := argument(call, "tensors").Items[0]; contiguous(first) {
+		dim, _ := dimOf(call, "dim", len(first.Sizes))
+		if numelOf(first.Sizes[dim:])*int64(itemSizes[first.DType]) > 4*f.CacheLine {
+			move = 0
+		}
+	}
+	return []Param{{"MOVE", []int{0, 1}, move}, {"GRAIN", []int{4096, 16384, 65536}, 16384}}
 }
 
 func (cat) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {

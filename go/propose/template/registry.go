@@ -11,6 +11,11 @@ var families = slices.Concat([]Family{
 	transpose{},
 	pointwise{},
 	element{},
+	cat{},
+	reduceRows{},
+	reduceColumns{},
+	cumsumRows{},
+	cumsumColumns{},
 }, pools, norms)
 
 // All are the families in the order in which the root tries them.

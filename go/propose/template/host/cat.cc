@@ -4,17 +4,35 @@
 // slice of the output, whose dims are sorted by the output's strides and joined, so that with NCHW a whole image and with NHWC a pixel's
 // channels are one row. Bound: copy of the bytes.
 // Works for: any sizes and strides; elements are moved as bits.
-// Parameters the tree may change: GRAIN (least elements a thread takes; in the spec), MOVE (rows by 0: memcpy, 1: a loop of the compiler's
-// vectors).
+// Parameters the tree may change: GRAIN (least elements a thread takes; in the spec), MOVE (rows by 0: memcpy, 1: code that is
+// short for short rows).
 // Numerics: exact.
 
 // @include walk.h
 
-KF_INLINE void move(T* __restrict__ out, const T* __restrict__ in, int64_t n) {
+// The first and the last SIZE bytes of a row of SIZE to 2 * SIZE bytes: all of it.
+template <int SIZE> KF_INLINE void ends(char* out, const char* in, int64_t n) {
+  char first[SIZE], last[SIZE];
+  __builtin_memcpy(first, in, SIZE);
+  __builtin_memcpy(last, in + n - SIZE, SIZE);
+  __builtin_memcpy(out, first, SIZE);
+  __builtin_memcpy(out + n - SIZE, last, SIZE);
+}
+KF_INLINE void move(T* to, const T* from, int64_t count) {
+  char* out = (char*)to;
+  const char* in = (const char*)from;
+  int64_t n = count * sizeof(T);
   if constexpr (MOVE == 0) {
-    __builtin_memcpy(out, in, n * sizeof(T));
+    __builtin_memcpy(out, in, n);
   } else {
-    for (int64_t i = 0; i < n; ++i) out[i] = in[i];
+    for (; n > 128; n -= 64, in += 64, out += 64) __builtin_memcpy(out, in, 64);
+    if (n >= 64) ends<64>(out, in, n);
+    else if (n >= 32) ends<32>(out, in, n);
+    else if (n >= 16) ends<16>(out, in, n);
+    else if (n >= 8) ends<8>(out, in, n);
+    else if (n >= 4) ends<4>(out, in, n);
+    else if (n >= 2) ends<2>(out, in, n);
+    else *out = *in;
   }
 }
 

@@ -32,7 +32,7 @@ KF_INLINE void folded(const IN* in, const Loop<1>& reduced, int64_t begin, int64
   Fold f[COLS];
   int64_t since = 0;
   const int64_t next = reduced.stride[0][reduced.dims - 1];
-  const bool whole = FULL || times * n == COLS * W;
+  const bool whole = FULL || (step == 1 && times * n == COLS * W);
   reduced.run(begin, end, [&](int64_t rows, int64_t length, const int64_t* offset) {
     for (int64_t r = 0; r < rows; ++r) {
       const IN* p = in + offset[0] + r * reduced.next(0);
