@@ -1,0 +1,63 @@
+"""bench/dispatch.py: what its rows say, when it resumes, and one small run of its four processes."""
+
+import importlib.util
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[3] / "bench/dispatch.py"
+
+
+@pytest.fixture
+def dispatch():
+    spec = importlib.util.spec_from_file_location("bench_dispatch", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def rounds_of(dispatch, *added):
+    return [
+        {o: {"plain": 400.0, "idle": a, "miss64": 2 * a, "hit": -a} for o in dispatch.OVERLOADS}
+        for a in added
+    ]
+
+
+def test_a_row_is_the_median_of_rounds_between_the_extremes(dispatch):
+    rounds = rounds_of(dispatch, 10.0, 30.0, 20.0)
+    rounds[0]["aten::add.Tensor"]["idle"] = 90.0
+    idle, miss, hit = dispatch.rows(rounds)
+    assert (idle["case"], idle["overload"], idle["added_ns"], idle["low"], idle["high"]) == (
+        "idle",
+        "aten::add.Tensor",
+        30.0,
+        20.0,
+        90.0,
+    )
+    assert (miss["added_ns"], miss["low"], miss["high"], miss["eager_ns"]) == (40.0, 20.0, 60.0, 400.0)
+    assert (hit["low"], hit["high"]) == (-30.0, -10.0)
+
+
+def test_an_unfinished_file_of_this_machine_is_taken_up(dispatch, tmp_path):
+    path = tmp_path / "r.json"
+    shape = {"blocks": dispatch.BLOCKS, "samples": dispatch.SAMPLES, "inner": dispatch.INNER}
+    rounds = rounds_of(dispatch, 1.0, 2.0)
+    path.write_text(json.dumps({"env": {"cpu": "a"}, **shape, "rounds": rounds}))
+    assert dispatch.unfinished(path, {"cpu": "a"}) == rounds
+    assert dispatch.unfinished(path, {"cpu": "b"}) == []
+    path.write_text(json.dumps({"env": {"cpu": "a"}, **shape, "rounds": rounds * 3}))
+    assert dispatch.unfinished(path, {"cpu": "a"}) == []
+    assert dispatch.unfinished(tmp_path / "none.json", {}) == []
+
+
+@pytest.mark.slow
+def test_a_round_runs_and_counts_its_hits(dispatch, monkeypatch):
+    """Raises if the hit process was not served every time, or another one was served at all."""
+    monkeypatch.setattr(dispatch, "BLOCKS", 2)
+    before = os.sched_getaffinity(0)
+    medians = dispatch.one_round(seed=1)
+    assert os.sched_getaffinity(0) == before
+    assert set(medians) == set(dispatch.OVERLOADS)
+    assert all(m["plain"] > 0 for m in medians.values())
