@@ -16,6 +16,8 @@ var families = slices.Concat([]Family{
 	reduceColumns{},
 	cumsumRows{},
 	cumsumColumns{},
+	upsampleNearest{},
+	upsampleBilinear{},
 }, pools, norms)
 
 // All are the families in the order in which the root tries them.
