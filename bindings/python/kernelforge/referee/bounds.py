@@ -98,6 +98,8 @@ class Bound:
         for size in (magnitude,) if scale is None else (magnitude, terms):
             relative = torch.where(usual & (size > 0), error / size, 0.0)
             allowed = torch.minimum(allowed, groups.expand(groups.amax(relative)) * size)
+        # Never below eager's own error: where R and S are 0 the ratios say nothing, and eager's index in float may be off by a rounding.
+        allowed = torch.maximum(allowed, error)
         allowed = ENVELOPE[dtype] * allowed + ROUNDING[dtype] * u * magnitude
         if scale is not None:
             allowed += TERMS[dtype] * ACCUMULATE[dtype] * terms

@@ -104,12 +104,12 @@ class Slot:
             x = x * torch.exp2(_uniform(rows, chance) * 6 - 3)
             if m.low < 0 < m.high:
                 x = x + m.std * _normal(rows, chance)
-        elif m.std > 0:
-            x = x.clamp(m.low, m.high)
-        if m.low >= 0:
+        if m.low >= 0:  # folded, not cut: a cut would pile up at the end of the range
             x = x.abs().clamp(min=m.low / 8)
         if m.high <= 0 and m.std > 0:
             x = -x.abs()
+        if not spread and m.std > 0:
+            x = x.clamp(m.low, m.high)
         if m.zeros > 0.02 and m.std > 0:
             x = torch.where(_uniform(sizes, chance) < m.zeros, 0.0, x)
         return self.place(x)

@@ -97,9 +97,9 @@ def _of_magnitudes(overload: Overload, named: Named, outputs: Outputs) -> list[t
 
 
 def _of_values(overload: Overload, named: Named, outputs: Outputs) -> list[torch.Tensor | None]:
-    """S of attention: the weights are a softmax and do not cancel; the values may."""
+    """S of attention: the weights are a softmax and do not cancel, the values may; of the logarithm of a sum, as for log_softmax."""
     changed = {n: v.abs() if n == "value" else v for n, v in named.items()}
-    return [overload(list(changed.values()))[0], *([None] * (len(outputs) - 1))]
+    return [overload(list(changed.values()))[0], *(o.abs() + 1 for o in outputs[1:])]
 
 
 def _of_sum(overload: Overload, named: Named, outputs: Outputs) -> list[torch.Tensor | None]:
@@ -169,6 +169,22 @@ def _gelu(named: Named) -> Outputs:
     if named["approximate"] == "none":
         return [0.5 * x * torch.special.erfc(-x * math.sqrt(0.5))]
     return [x * torch.sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))]
+
+
+def _convolve(named: Named) -> Outputs:
+    """The vendor's convolutions take no float64; torch's own does."""
+    x, spatial = named["self"], named["weight"].dim() - 2
+    sizes = (named["stride"], named["padding"], named["dilation"])
+    bias = named.get("bias")
+    return [
+        torch.ops.aten.convolution(
+            x, named["weight"], bias, *sizes, False, [0] * spatial, named.get("groups", 1)
+        )
+    ]
+
+
+def _of_convolved_magnitudes(overload: Overload, named: Named, outputs: Outputs) -> list[torch.Tensor | None]:
+    return list(_convolve({n: v.abs() if isinstance(v, torch.Tensor) else v for n, v in named.items()}))
 
 
 # ---- special values and probes ----------------------------------------------------------------------------------------------------
@@ -243,6 +259,9 @@ def _pair(value: list[int]) -> list[int]:
 _BATCH_NORM = Operator("bounded", _of_batch_norm, _channels, _behind_channel)
 _MATRIX = Operator("bounded", _of_magnitudes, _whole, None, _always, vendor=True)
 _CONVOLUTION = Operator("bounded", _of_magnitudes, _channels, None, _always, vendor=True)
+_NARROW_CONVOLUTION = Operator(
+    "bounded", _of_convolved_magnitudes, _channels, None, _always, wide=_convolve, vendor=True
+)
 _ATTENTION = Operator("bounded", _of_values, _plane, None, None, vendor=True)
 
 OPERATORS: dict[str, Operator] = {
@@ -292,12 +311,16 @@ OPERATORS: dict[str, Operator] = {
     "mm": _MATRIX,
     "addmm": _MATRIX,
     "bmm": _MATRIX,
-    "mkldnn_convolution": _CONVOLUTION,
-    "cudnn_convolution": _CONVOLUTION,
-    "convolution_overrideable": _CONVOLUTION,
+    "mkldnn_convolution": _NARROW_CONVOLUTION,
+    "cudnn_convolution": _NARROW_CONVOLUTION,
     "_slow_conv2d_forward": _CONVOLUTION,
-    "thnn_conv2d": _CONVOLUTION,
+    "slow_conv3d_forward": _CONVOLUTION,
+    "slow_conv_dilated2d": _CONVOLUTION,
+    "slow_conv_dilated3d": _CONVOLUTION,
+    "slow_conv_transpose2d": _CONVOLUTION,
+    "slow_conv_transpose3d": _CONVOLUTION,
     "_conv_depthwise2d": _CONVOLUTION,
+    "conv_depthwise3d": _CONVOLUTION,
     "_scaled_dot_product_flash_attention_for_cpu": _ATTENTION,
     "_scaled_dot_product_flash_attention": _ATTENTION,
     "_scaled_dot_product_efficient_attention": _ATTENTION,
