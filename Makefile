@@ -22,6 +22,9 @@ VISION_2.13 := 0.28.*
 VISION_2.14 := 0.29.0
 VISION_2.15 := 0.29.2
 
+# Linters and formatters are exact: another version would format the same tree differently.
+LINT := ruff==0.17.6 mypy==2.4.1 clang-format==23.1.5
+
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 
 .PHONY: help
@@ -52,7 +55,7 @@ $(STAMP)-venv:
 $(STAMP)-torch: $(STAMP)-venv pyproject.toml
 	$(call say,torch $(TORCH) and the development tools (a download of about 2.5 GB the first time))
 	@$(PY) -m pip install -q --disable-pip-version-check 'torch==$(TORCH).*' 'torchvision==$(VISION_$(TORCH))' \
-	  'pytest>=8' pytest-timeout 'hypothesis>=6' ruff mypy clang-format
+	  'pytest>=8' pytest-timeout 'hypothesis>=6' $(LINT)
 	@touch $@
 
 GO = $(shell cat $(VENV)/go-path)
@@ -106,20 +109,21 @@ check: build ## format, lint, types and the fast tests; changes nothing
 	$(call say,format)
 	@out=$$($$(dirname $(GO))/gofmt -l go); [ -z "$$out" ] || { echo "not formatted: $$out; hint: make fmt" >&2; exit 1; }
 	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q .
-	@git ls-files '*.cc' '*.h' | grep -v third_party | grep -v '^go/' | xargs $(BIN)/clang-format --dry-run -Werror
+	@git ls-files '*.cc' '*.h' '*.cpp' | grep -v third_party | grep -v '^go/' | xargs $(BIN)/clang-format --dry-run -Werror
 	$(call say,lint and types)
 	@$(GO) vet ./go/...
 	@$(BIN)/mypy
 	@tools/check-tree
 	$(call say,fast tests)
 	@$(GO) test ./go/card/... ./go/search/...
+	@$(PY) bench/readme.py --check
 	@$(PY) -m pytest -q -m 'not slow and not gpu' bindings/python/tests/test_import.py
 
 .PHONY: fmt
 fmt: $(STAMP)-torch ## format everything
 	@$$(dirname $(GO))/gofmt -w go
 	@$(BIN)/ruff format -q . && $(BIN)/ruff check -q --fix .
-	@git ls-files '*.cc' '*.h' | grep -v third_party | grep -v '^go/' | xargs $(BIN)/clang-format -i
+	@git ls-files '*.cc' '*.h' '*.cpp' | grep -v third_party | grep -v '^go/' | xargs $(BIN)/clang-format -i
 
 .PHONY: golden
 golden: ## rewrite the golden trees of go/search

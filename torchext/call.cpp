@@ -23,7 +23,8 @@ Range range_of(const at::Tensor& t) {
 }
 
 bool same_memory(const at::Tensor& a, const at::Tensor& b) {
-  return a.const_data_ptr() == b.const_data_ptr() && a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && a.strides() == b.strides();
+  return a.const_data_ptr() == b.const_data_ptr() && a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides();
 }
 
 }  // namespace
@@ -60,9 +61,7 @@ void Call::tensor(const at::Tensor& t) {
     if (target_ == Target::cuda && own == plain_keys(Target::host) && impl->dim() == 0) return wrapped(t);
     return refuse(Reason::kKeySet);
   }
-  if (C10_UNLIKELY(impl->is_wrapped_number())) {
-    return target_ == Target::host ? wrapped(t) : refuse(Reason::kKeySet);
-  }
+  if (C10_UNLIKELY(impl->is_wrapped_number())) { return target_ == Target::host ? wrapped(t) : refuse(Reason::kKeySet); }
   const int32_t dtype = dtype_of(t.scalar_type());
   if (C10_UNLIKELY(dtype == 0)) return refuse(Reason::kDtype);
   if (C10_UNLIKELY(impl->numel() == 0)) return refuse(Reason::kEmpty);

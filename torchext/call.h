@@ -67,7 +67,9 @@ class Call {
   void list_begin(int64_t n) { words_.tensors(n); }
   void list_end() {}
   template <class T>
-  void scalar(T v) { words_.scalar(v); }
+  void scalar(T v) {
+    words_.scalar(v);
+  }
   void refuse(Reason why) {
     if (reason_ == Reason::kServed) reason_ = why;
   }

@@ -15,14 +15,14 @@ namespace kft {
 // One argument. `kind` is a kind of docs/formats.md; only the fields of that kind are set.
 struct Argument {
   const char* kind = "none";
-  int32_t dtype = 0;                     // kfr_dtype; for kind `dtype` torch's number
-  std::vector<int64_t> sizes, strides;   // `ints` keeps its values in sizes
+  int32_t dtype = 0;                    // kfr_dtype; for kind `dtype` torch's number
+  std::vector<int64_t> sizes, strides;  // `ints` keeps its values in sizes
   std::vector<Argument> items;
-  const char* scalar_type = "";          // bool, int, float
-  bool flag = false;                     // bool value, or wrapped_number
-  int64_t bits = 0;                      // int value, the bits of a float, or a wrapped tensor's bytes
+  const char* scalar_type = "";  // bool, int, float
+  bool flag = false;             // bool value, or wrapped_number
+  int64_t bits = 0;              // int value, the bits of a float, or a wrapped tensor's bytes
   std::string text;
-  at::Tensor payload;                    // a copy with the same strides, when asked for
+  at::Tensor payload;  // a copy with the same strides, when asked for
 };
 
 // One output as eager made it. alias: the input slot that it is, or -1.

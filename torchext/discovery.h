@@ -9,7 +9,7 @@
 namespace kft {
 
 struct Discovered {
-  std::string name;      // "aten::mean.dim"
+  std::string name;  // "aten::mean.dim"
   uint64_t calls = 0;
   int64_t total_ns = 0;  // with the operators inside it
   int64_t self_ns = 0;   // without them

@@ -6,8 +6,8 @@
 #ifndef KFT_HOOK_H_
 #define KFT_HOOK_H_
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
 #include <tuple>
@@ -57,12 +57,20 @@ struct Result<std::tuple<T...>> {
 };
 
 template <class F>
-void each_tensor(const at::Tensor& result, F&& f) { f(result); }
+void each_tensor(const at::Tensor& result, F&& f) {
+  f(result);
+}
 template <class... T, class F>
 void each_tensor(const std::tuple<T...>& result, F&& f) {
-  std::apply([&](const auto&... item) {
-    ([&] { if constexpr (std::is_same_v<std::remove_cvref_t<decltype(item)>, at::Tensor>) f(item); }(), ...);
-  }, result);
+  std::apply(
+      [&](const auto&... item) {
+        (
+            [&] {
+              if constexpr (std::is_same_v<std::remove_cvref_t<decltype(item)>, at::Tensor>) f(item);
+            }(),
+            ...);
+      },
+      result);
 }
 
 template <class Op>
@@ -82,7 +90,8 @@ struct Hook<Op, kMarks, R(A...)> {
 
  private:
   static constexpr uint32_t kOutputs = Result<R>::count;
-  static constexpr uint32_t kWritten = ((std::is_same_v<A, at::Tensor&> ? 1u : 0u) + ... + 0u);  // arguments that the schema marks as written
+  static constexpr uint32_t kWritten =
+      ((std::is_same_v<A, at::Tensor&> ? 1u : 0u) + ... + 0u);  // arguments that the schema marks as written
 
   C10_NOINLINE static R active(c10::DispatchKeySet below, uint32_t mode, std::remove_reference_t<A>&... args) {
     OpEntry& entry = op_entry<Op>;
@@ -101,7 +110,10 @@ struct Hook<Op, kMarks, R(A...)> {
 
   // The written arguments that are the outputs: the last ones (native batch norm names its running statistics as written, too).
   static constexpr uint32_t kOwn = [] {
-    if constexpr (kOutputs == 0) return 0u; else return Result<R>::fresh ? 0u : kOutputs;
+    if constexpr (kOutputs == 0)
+      return 0u;
+    else
+      return Result<R>::fresh ? 0u : kOutputs;
   }();
   static_assert(kOwn <= kWritten && kOutputs <= kMaxOutputs && kMaxOutputs <= Call::kMaxTargets);
 
@@ -122,24 +134,32 @@ struct Hook<Op, kMarks, R(A...)> {
 
   static void collect(at::Tensor** written, std::remove_reference_t<A>&... args) {
     uint32_t n = 0;
-    ([&] { if constexpr (std::is_same_v<A, at::Tensor&>) written[n++] = &args; }(), ...);
+    (
+        [&] {
+          if constexpr (std::is_same_v<A, at::Tensor&>) written[n++] = &args;
+        }(),
+        ...);
   }
 
   // The rules of ops.def that look at a value: training=False, dropout_p == 0.
   static bool allowed(const std::remove_reference_t<A>&... args) {
     bool ok = true, seen = false;
-    ([&] {
-      using T = std::remove_cvref_t<A>;
-      if constexpr ((kMarks & kEvalOnly) != 0 && std::is_same_v<T, bool>) ok = ok && !args;
-      if constexpr ((kMarks & kNoDropout) != 0 && std::is_same_v<T, double>) {
-        if (!seen) ok = ok && args == 0.0;
-        seen = true;
-      }
-    }(), ...);
+    (
+        [&] {
+          using T = std::remove_cvref_t<A>;
+          if constexpr ((kMarks & kEvalOnly) != 0 && std::is_same_v<T, bool>) ok = ok && !args;
+          if constexpr ((kMarks & kNoDropout) != 0 && std::is_same_v<T, double>) {
+            if (!seen) ok = ok && args == 0.0;
+            seen = true;
+          }
+        }(),
+        ...);
     return ok;
   }
 
-  static R redispatch(c10::DispatchKeySet below, std::remove_reference_t<A>&... args) { return Op::redispatch(below, static_cast<A&&>(args)...); }
+  static R redispatch(c10::DispatchKeySet below, std::remove_reference_t<A>&... args) {
+    return Op::redispatch(below, static_cast<A&&>(args)...);
+  }
 
   // Capture and trace. A call that no plan could ever serve is not recorded and opens no scope, so its parts can be.
   C10_NOINLINE static R observed(OpEntry& entry, c10::DispatchKeySet below, uint32_t mode, std::remove_reference_t<A>&... args) {
@@ -203,7 +223,8 @@ struct Hook<Op, kMarks, R(A...)> {
   }
 
   template <class T>
-  static void traced(OpEntry& entry, const Call& call, const Served& served, uint32_t depth, uint64_t order, std::vector<Argument> arguments, const T& result) {
+  static void traced(OpEntry& entry, const Call& call, const Served& served, uint32_t depth, uint64_t order,
+                     std::vector<Argument> arguments, const T& result) {
     TraceEntry made{&entry, std::move(arguments), {}, served.plan, served.reason, depth, order};
     if (call.reason() == Reason::kServed) made.outputs = outputs_of(call, result);
     record_trace(std::move(made));

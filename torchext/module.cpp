@@ -1,9 +1,8 @@
 // kernelforge._C: the Python face of the hooks. The only file that includes Python; what it does is said beside each function in the stub _C.pyi.
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
-
-#include <ATen/core/dispatch/Dispatcher.h>
 
 #include <map>
 #include <memory>
@@ -58,7 +57,8 @@ py::dict stats(bool reset) {
   for (OpEntry* entry : entries()) {
     py::dict fallbacks;
     for (size_t i = 0; i < static_cast<size_t>(Reason::kCount); ++i) {
-      const uint64_t n = reset ? entry->fallbacks[i].exchange(0, std::memory_order_relaxed) : entry->fallbacks[i].load(std::memory_order_relaxed);
+      const uint64_t n =
+          reset ? entry->fallbacks[i].exchange(0, std::memory_order_relaxed) : entry->fallbacks[i].load(std::memory_order_relaxed);
       if (n != 0) fallbacks[reason_name(static_cast<Reason>(i))] = n;
     }
     const uint64_t hits = op_hits[entry->full_name];
@@ -132,7 +132,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("install", &installed);
   m.def("abi", [] { return kfr_abi_version(); });
   m.def("build_info", [] {
-    return py::dict("torch"_a = TORCH_VERSION, "runtime_abi"_a = KFR_ABI_VERSION, "compiler"_a = __VERSION__, "targets"_a = py::make_tuple("host"));
+    return py::dict("torch"_a = TORCH_VERSION, "runtime_abi"_a = KFR_ABI_VERSION, "compiler"_a = __VERSION__,
+                    "targets"_a = py::make_tuple("host"));
   });
   m.def("set_enabled", [](bool on) { mode_set(kDisabled, !on || disabled_by_environment()); });
   m.def("enabled", [] { return (g_mode.load(std::memory_order_relaxed) & kDisabled) == 0; });
@@ -165,11 +166,14 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def_property_readonly("hits", [](const Plan& plan) { return plan.hits(false); })
       .def_property_readonly("info", &plan_info);
   m.def("plan_open", &open_plan, "json"_a, "image"_a, "device"_a = "cpu");
-  m.def("pack_open", [](const std::string& folder, const std::optional<std::string>& pins, const py::object& device) {
-    const int32_t ordinal = device_ordinal(device);
-    const py::gil_scoped_release release;
-    return pack_open(folder, pins.has_value() ? &*pins : nullptr, ordinal);
-  }, "folder"_a, "pins"_a = py::none(), "device"_a = "cpu");
+  m.def(
+      "pack_open",
+      [](const std::string& folder, const std::optional<std::string>& pins, const py::object& device) {
+        const int32_t ordinal = device_ordinal(device);
+        const py::gil_scoped_release release;
+        return pack_open(folder, pins.has_value() ? &*pins : nullptr, ordinal);
+      },
+      "folder"_a, "pins"_a = py::none(), "device"_a = "cpu");
   m.def("publish", &publish, "plans"_a, py::call_guard<py::gil_scoped_release>());
   m.def("unpublish", [] { publish({}); }, py::call_guard<py::gil_scoped_release>());
   m.def("plans", &published_infos);
@@ -181,30 +185,39 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def_property_readonly("data_ptr", [](const Buffer& buffer) { return reinterpret_cast<uintptr_t>(buffer.data()); })
       .def("tensor", &Buffer::tensor, "offset"_a, "dtype"_a, "sizes"_a, "strides"_a);
 
-  m.def("call", [](const std::string& overload, const py::sequence& args) {
-    const auto op = find_operator(overload);
-    Stack stack = stack_from(op.schema(), args);
-    {
-      const py::gil_scoped_release release;
-      op.callBoxed(stack);
-    }
-    return outputs_to_python(std::move(stack));
-  }, "overload"_a, "args"_a);
-  m.def("time_calls", [](const std::string& overload, const py::sequence& sets, uint32_t samples, uint32_t inner, bool plans, bool warm) {
-    const auto op = find_operator(overload);
-    std::vector<Stack> stacks = sets_from(op, sets);
-    const py::gil_scoped_release release;
-    return time_calls(op, stacks, samples, inner, plans, warm);
-  }, "overload"_a, "arg_sets"_a, "samples"_a, "inner"_a, "plans"_a = true, "warm"_a = true);
-  m.def("time_pairs", [](const std::string& overload, const py::sequence& sets, uint32_t blocks, uint32_t inner, uint64_t seed) {
-    const auto op = find_operator(overload);
-    std::vector<Stack> stacks = sets_from(op, sets);
-    Pairs pairs;
-    {
-      const py::gil_scoped_release release;
-      pairs = time_pairs(op, stacks, blocks, inner, seed);
-    }
-    return py::dict("eager_ns"_a = pairs.eager_ns, "ours_ns"_a = pairs.ours_ns);
-  }, "overload"_a, "arg_sets"_a, "blocks"_a, "inner"_a, "seed"_a = 0);
+  m.def(
+      "call",
+      [](const std::string& overload, const py::sequence& args) {
+        const auto op = find_operator(overload);
+        Stack stack = stack_from(op.schema(), args);
+        {
+          const py::gil_scoped_release release;
+          op.callBoxed(stack);
+        }
+        return outputs_to_python(std::move(stack));
+      },
+      "overload"_a, "args"_a);
+  m.def(
+      "time_calls",
+      [](const std::string& overload, const py::sequence& sets, uint32_t samples, uint32_t inner, bool plans, bool warm) {
+        const auto op = find_operator(overload);
+        std::vector<Stack> stacks = sets_from(op, sets);
+        const py::gil_scoped_release release;
+        return time_calls(op, stacks, samples, inner, plans, warm);
+      },
+      "overload"_a, "arg_sets"_a, "samples"_a, "inner"_a, "plans"_a = true, "warm"_a = true);
+  m.def(
+      "time_pairs",
+      [](const std::string& overload, const py::sequence& sets, uint32_t blocks, uint32_t inner, uint64_t seed) {
+        const auto op = find_operator(overload);
+        std::vector<Stack> stacks = sets_from(op, sets);
+        Pairs pairs;
+        {
+          const py::gil_scoped_release release;
+          pairs = time_pairs(op, stacks, blocks, inner, seed);
+        }
+        return py::dict("eager_ns"_a = pairs.eager_ns, "ours_ns"_a = pairs.ours_ns);
+      },
+      "overload"_a, "arg_sets"_a, "blocks"_a, "inner"_a, "seed"_a = 0);
   m.def("time_reference", &time_reference, "samples"_a, py::call_guard<py::gil_scoped_release>());
 }

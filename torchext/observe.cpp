@@ -128,8 +128,8 @@ bool reserve_payload(const OpEntry& entry, const kf::CallWords& words, uint64_t 
   return true;
 }
 
-void record_call(const OpEntry& entry, const Call& call, std::vector<Argument> arguments, std::vector<Argument> payload, std::vector<Output> outputs,
-                 std::set<std::string> children, int64_t ns) {
+void record_call(const OpEntry& entry, const Call& call, std::vector<Argument> arguments, std::vector<Argument> payload,
+                 std::vector<Output> outputs, std::set<std::string> children, int64_t ns) {
   if (resized(arguments, outputs)) return;
   Capture& state = capture();
   const std::lock_guard lock(state.mutex);

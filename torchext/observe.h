@@ -60,8 +60,8 @@ class Scope {
 
 // Whether the next call with these words should copy its arguments (`bytes`); reserves the room.
 bool reserve_payload(const OpEntry& entry, const kf::CallWords& words, uint64_t bytes);
-void record_call(const OpEntry& entry, const Call& call, std::vector<Argument> arguments, std::vector<Argument> payload, std::vector<Output> outputs,
-                 std::set<std::string> children, int64_t ns);
+void record_call(const OpEntry& entry, const Call& call, std::vector<Argument> arguments, std::vector<Argument> payload,
+                 std::vector<Output> outputs, std::set<std::string> children, int64_t ns);
 void record_trace(TraceEntry entry);
 uint64_t trace_order();  // numbers calls as they start
 

@@ -53,7 +53,9 @@ std::shared_ptr<Plan> plan_open(const std::string& json, const void* image, size
 std::vector<std::shared_ptr<Plan>> pack_open(const std::string& folder, const std::string* pins, int32_t device) {
   kfr_pack* opened = nullptr;
   kfr_error error{};
-  check(kfr_pack_open(folder.c_str(), pins != nullptr ? pins->data() : nullptr, pins != nullptr ? pins->size() : 0, device, &opened, &error), error);
+  check(
+      kfr_pack_open(folder.c_str(), pins != nullptr ? pins->data() : nullptr, pins != nullptr ? pins->size() : 0, device, &opened, &error),
+      error);
   const std::shared_ptr<kfr_pack> pack(opened, kfr_pack_free);
   size_t count = 0;
   kfr_plan* const* made = kfr_pack_plans(opened, &count);
@@ -68,7 +70,9 @@ void publish(const std::vector<std::shared_ptr<Plan>>& plans) {
   for (const auto& plan : plans) {
     if (plan == nullptr) throw RuntimeFault(KFR_BAD_ARGUMENT, "publish plans: one is None (expected plans of plan_open or pack_open)");
     const kfr_plan_info info = plan->info();
-    if (info.device != KFR_HOST) throw RuntimeFault(KFR_NO_DEVICE, std::string("publish plan `") + info.id + "`: its device is not the host (this build serves the host only)");
+    if (info.device != KFR_HOST)
+      throw RuntimeFault(KFR_NO_DEVICE,
+                         std::string("publish plan `") + info.id + "`: its device is not the host (this build serves the host only)");
     const auto& all = entries();
     const auto entry = std::find_if(all.begin(), all.end(), [&](const OpEntry* e) { return e->id == info.op; });
     if (entry == all.end() || !(*entry)->servable) {

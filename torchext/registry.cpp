@@ -1,9 +1,8 @@
 #include "registry.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <torch/csrc/jit/frontend/function_schema_parser.h>
-
 #include <pthread.h>
+#include <torch/csrc/jit/frontend/function_schema_parser.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -27,8 +26,9 @@ void mode_set(uint32_t bits, bool on) {
 }
 
 const char* reason_name(Reason reason) {
-  static constexpr const char* names[] = {"served",   "no_plan",   "disabled", "key_set",   "device",   "dtype",     "empty",         "no_data", "symbolic",
-                                          "no_tensor", "rule",     "overlap",  "too_large", "no_match", "threads", "alignment", "deterministic", "launch"};
+  static constexpr const char* names[] = {"served",    "no_plan",  "disabled", "key_set",   "device",        "dtype",
+                                          "empty",     "no_data",  "symbolic", "no_tensor", "rule",          "overlap",
+                                          "too_large", "no_match", "threads",  "alignment", "deterministic", "launch"};
   static_assert(sizeof names / sizeof *names == static_cast<size_t>(Reason::kCount));
   return names[static_cast<size_t>(reason)];
 }
@@ -79,7 +79,8 @@ std::string refusal(const OpEntry& entry, const c10::OperatorHandle& op) {
     text << "its schema is `" << op.schema() << "` (expected `aten::" << entry.schema_text << "`)";
     return text.str();
   }
-  const bool composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+  const bool composite =
+      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
   if (composite && (entry.marks & kComposite) == 0) return "it is CompositeImplicit on the CPU and not marked kComposite in ops.def";
   return "";
 }

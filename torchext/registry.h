@@ -20,8 +20,25 @@ enum class Form : uint8_t { functional, inplace, out };
 
 // Why a call ran on eager although plans for its overload exist. Names in reason_name.
 enum class Reason : uint8_t {
-  kServed, kNoPlan, kDisabled, kKeySet, kDevice, kDtype, kEmpty, kNoData, kSymbolic, kNoTensor, kRule, kOverlap, kTooLarge,
-  kNoMatch, kThreads, kAlignment, kDeterministic, kLaunch, kCount
+  kServed,
+  kNoPlan,
+  kDisabled,
+  kKeySet,
+  kDevice,
+  kDtype,
+  kEmpty,
+  kNoData,
+  kSymbolic,
+  kNoTensor,
+  kRule,
+  kOverlap,
+  kTooLarge,
+  kNoMatch,
+  kThreads,
+  kAlignment,
+  kDeterministic,
+  kLaunch,
+  kCount
 };
 const char* reason_name(Reason reason);
 
@@ -30,14 +47,14 @@ struct alignas(64) OpEntry {
   std::atomic<uint32_t> planned{0};  // 1: some published plan is for this overload
   int32_t id = -1;                   // kfr_op_id
   std::atomic<uint64_t> fallbacks[static_cast<size_t>(Reason::kCount)] = {};
-  const char* name = nullptr;        // "aten::relu"
-  const char* overload = nullptr;    // "" or "out"
+  const char* name = nullptr;      // "aten::relu"
+  const char* overload = nullptr;  // "" or "out"
   const char* schema_text = nullptr;
   void (*hook)(torch::Library&, const char*) = nullptr;
   Form form = Form::functional;
   uint32_t marks = 0;
-  bool servable = false;             // every output is a tensor
-  std::string full_name;             // "aten::relu.out"
+  bool servable = false;  // every output is a tensor
+  std::string full_name;  // "aten::relu.out"
   const c10::FunctionSchema* schema = nullptr;
 
   void count(Reason reason) { fallbacks[static_cast<size_t>(reason)].fetch_add(1, std::memory_order_relaxed); }
@@ -75,7 +92,7 @@ struct Installed {
 const Installed& install();
 bool disabled_by_environment();
 
-std::vector<OpEntry*>& entries();                  // in the order of ops.def
+std::vector<OpEntry*>& entries();                   // in the order of ops.def
 OpEntry* find_entry(const std::string& full_name);  // nullptr if it is not in ops.def
 
 // One per file of hooks.

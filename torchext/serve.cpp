@@ -52,8 +52,9 @@ Served serve(const OpEntry& entry, Call& call, at::Tensor* fresh, const at::Tens
   for (uint32_t o = 0; fresh != nullptr && o < outputs; ++o) {
     kfr_output output;
     kfr_plan_output(plan, o, &output);
-    fresh[o] = at::Tensor(at::detail::empty_strided_cpu(at::IntArrayRef(output.sizes, output.dim), at::IntArrayRef(output.strides, output.dim),
-                                                        torch_dtype(output.dtype), /*pin_memory=*/false));
+    fresh[o] =
+        at::Tensor(at::detail::empty_strided_cpu(at::IntArrayRef(output.sizes, output.dim), at::IntArrayRef(output.strides, output.dim),
+                                                 torch_dtype(output.dtype), /*pin_memory=*/false));
     slots[info.inputs + o] = fresh[o].numel() == 0 ? static_cast<void*>(&nothing) : fresh[o].mutable_data_ptr();
   }
   c10::DataPtr workspace;  // all of them, one behind the other

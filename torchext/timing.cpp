@@ -46,7 +46,8 @@ class Caller {
 
 }  // namespace
 
-std::vector<double> time_calls(const c10::OperatorHandle& op, const std::vector<Stack>& sets, uint32_t samples, uint32_t inner, bool plans, bool warm) {
+std::vector<double> time_calls(const c10::OperatorHandle& op, const std::vector<Stack>& sets, uint32_t samples, uint32_t inner, bool plans,
+                               bool warm) {
   need(inner > 0, "time an operator: inner is 0 (expected at least 1)");
   Caller caller(op, sets);
   std::vector<double> out;

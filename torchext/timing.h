@@ -14,7 +14,8 @@ using Stack = std::vector<c10::IValue>;
 // `samples` values: nanoseconds a call, each the mean of `inner` calls in a row over the sets, round robin.
 // warm: one untimed pass over the sets first (a slow operator that was just timed needs none).
 // plans false: hooks of this thread redispatch at once. The cost of boxing (about 0.1 us) is in both.
-std::vector<double> time_calls(const c10::OperatorHandle& op, const std::vector<Stack>& sets, uint32_t samples, uint32_t inner, bool plans, bool warm);
+std::vector<double> time_calls(const c10::OperatorHandle& op, const std::vector<Stack>& sets, uint32_t samples, uint32_t inner, bool plans,
+                               bool warm);
 
 struct Pairs {
   std::vector<double> eager_ns, ours_ns;  // one a block

@@ -75,7 +75,8 @@ py::dict describe(const Argument& a, const char* name) {
 py::dict call_of(const OpEntry& entry, const std::vector<Argument>& arguments, const std::vector<Output>& outputs) {
   py::list args, outs;
   for (size_t i = 0; i < arguments.size(); ++i) args.append(describe(arguments[i], entry.schema->arguments()[i].name().c_str()));
-  for (const Output& o : outputs) outs.append(py::dict("dtype"_a = dtype_name(o.dtype), "sizes"_a = o.sizes, "strides"_a = o.strides, "alias"_a = o.alias));
+  for (const Output& o : outputs)
+    outs.append(py::dict("dtype"_a = dtype_name(o.dtype), "sizes"_a = o.sizes, "strides"_a = o.strides, "alias"_a = o.alias));
   return py::dict("overload"_a = entry.full_name, "args"_a = args, "outputs"_a = outs);
 }
 
@@ -105,7 +106,8 @@ py::object argument(const Argument& a) {
   if (kind == "float") return py::float_(std::bit_cast<double>(a.bits));
   if (kind == "string") return py::str(a.text);
   if (kind == "ints") return py::cast(a.sizes);
-  if (kind == "dtype") return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPDtype(static_cast<at::ScalarType>(a.dtype))));
+  if (kind == "dtype")
+    return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPDtype(static_cast<at::ScalarType>(a.dtype))));
   if (kind == "scalar") {
     const std::string_view type = a.scalar_type;
     if (type == "bool") return py::bool_(a.bits != 0);
@@ -142,8 +144,8 @@ py::list records_to_python(std::vector<Record> records) {
     }
     out.append(py::dict("overload"_a = r.entry->full_name, "call"_a = call_of(*r.entry, r.arguments, r.outputs), "calls"_a = r.calls,
                         "total_ns"_a = r.total_ns, "samples_ns"_a = r.samples_ns,
-                        "children"_a = std::vector<std::string>(r.children.begin(), r.children.end()), "layout"_a = r.layout, "payloads"_a = payloads,
-                        "align"_a = r.align, "composite"_a = (r.entry->marks & kComposite) != 0, "grad"_a = r.grad,
+                        "children"_a = std::vector<std::string>(r.children.begin(), r.children.end()), "layout"_a = r.layout,
+                        "payloads"_a = payloads, "align"_a = r.align, "composite"_a = (r.entry->marks & kComposite) != 0, "grad"_a = r.grad,
                         "target"_a = r.target == Target::cuda ? "cuda" : "host"));
   }
   return out;
@@ -159,17 +161,19 @@ py::list trace_to_python(std::vector<TraceEntry> entries) {
     } else {
       reason = py::str(reason_name(t.reason));
     }
-    out.append(py::dict("overload"_a = t.entry->full_name, "call"_a = call_of(*t.entry, t.arguments, t.outputs), "plan"_a = plan, "reason"_a = reason,
-                        "depth"_a = t.depth));
+    out.append(py::dict("overload"_a = t.entry->full_name, "call"_a = call_of(*t.entry, t.arguments, t.outputs), "plan"_a = plan,
+                        "reason"_a = reason, "depth"_a = t.depth));
   }
   return out;
 }
 
 py::dict plan_info(const Plan& plan) {
   const kfr_plan_info info = plan.info();
-  return py::dict("id"_a = info.id, "overload"_a = plan.overload(), "device"_a = info.device, "inputs"_a = info.inputs, "outputs"_a = info.outputs,
-                  "workspaces"_a = info.workspaces, "align"_a = std::vector<uint32_t>(info.align, info.align + info.inputs + info.outputs),
-                  "deterministic"_a = info.deterministic != 0, "exact"_a = info.exact != 0, "hits"_a = plan.hits(false), "published"_a = plan.published());
+  return py::dict("id"_a = info.id, "overload"_a = plan.overload(), "device"_a = info.device, "inputs"_a = info.inputs,
+                  "outputs"_a = info.outputs, "workspaces"_a = info.workspaces,
+                  "align"_a = std::vector<uint32_t>(info.align, info.align + info.inputs + info.outputs),
+                  "deterministic"_a = info.deterministic != 0, "exact"_a = info.exact != 0, "hits"_a = plan.hits(false),
+                  "published"_a = plan.published());
 }
 
 int32_t device_ordinal(const py::object& device) {
@@ -184,13 +188,15 @@ int32_t device_ordinal(const py::object& device) {
 Stack stack_from(const c10::FunctionSchema& schema, const py::sequence& args) {
   const auto& wanted = schema.arguments();
   if (args.size() > wanted.size()) {
-    throw RuntimeFault(KFR_BAD_ARGUMENT, "call `" + schema.name() + "`: " + std::to_string(args.size()) + " arguments (expected at most " + std::to_string(wanted.size()) + ")");
+    throw RuntimeFault(KFR_BAD_ARGUMENT, "call `" + schema.name() + "`: " + std::to_string(args.size()) + " arguments (expected at most " +
+                                             std::to_string(wanted.size()) + ")");
   }
   Stack stack;
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (i >= args.size()) {
       if (!wanted[i].default_value().has_value()) {
-        throw RuntimeFault(KFR_BAD_ARGUMENT, "call `" + schema.name() + "`: argument `" + wanted[i].name() + "` is missing and has no default");
+        throw RuntimeFault(KFR_BAD_ARGUMENT,
+                           "call `" + schema.name() + "`: argument `" + wanted[i].name() + "` is missing and has no default");
       }
       stack.push_back(*wanted[i].default_value());
       continue;

@@ -70,7 +70,10 @@ void visit(Sink& sink, const T& v) {
     // An optional that holds an undefined tensor is nullopt to every kernel in ops.def (they all take value_or(Tensor())), and which of the
     // two arrives depends on the composite above; so both are written as none.
     v.has_value() && v->defined() ? sink.tensor(*v) : sink.none();
-  } else if constexpr (requires { v.has_value(); *v; }) {  // other optionals, OptionalArrayRef
+  } else if constexpr (requires {
+                         v.has_value();
+                         *v;
+                       }) {  // other optionals, OptionalArrayRef
     v.has_value() ? visit(sink, *v) : sink.none();
   } else {
     static_assert(always_false<T>, "an operator in ops.def has an argument type that visit.h does not know");
