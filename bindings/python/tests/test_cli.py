@@ -257,3 +257,19 @@ def test_the_manual_names_every_command_exit_code_and_variable():
     for name in ("HOME", "DISABLE", "PACK", "STATS", "CXX", "NVRTC"):
         assert f"`KERNELFORGE_{name}`" in text
         assert f"`KERNELFORGE_{name}`" in variables
+
+
+@pytest.mark.parametrize(
+    ("options", "command"),
+    [
+        (["--results", "r.json"], "kernelforge demo --results r.json"),
+        (
+            ["--fresh", "--budget-s", "90", "--candidates", "4", "--threads", "2", "--results", "r.json"],
+            "kernelforge demo --fresh --budget-s 90 --candidates 4 --threads 2 --results r.json",
+        ),
+    ],
+)
+def test_the_result_file_of_the_demo_names_the_command_that_made_it(options, command):
+    from kernelforge.cli import demo
+
+    assert demo._command(cli.parser().parse_args(["demo", *options])) == command

@@ -105,6 +105,8 @@ def _command(args: argparse.Namespace) -> str:
         parts.append(f"--budget-s {args.budget_s:g}")
     if args.candidates is not None:
         parts.append(f"--candidates {args.candidates}")
+    if args.threads is not None:
+        parts.append(f"--threads {args.threads}")
     return " ".join([*parts, f"--results {args.results}"])
 
 
