@@ -145,6 +145,19 @@ def test_cards_follow_the_format(found: Any) -> None:
     json.dumps(found.to_dict(), allow_nan=False)
 
 
+def test_a_ceiling_stays_finite_where_operators_seem_to_take_longer_than_the_forward() -> None:
+    one = {
+        "op": "aten::relu",
+        "card": "c-1",
+        "share": 1.0,
+        "eager_us": 9000.0,
+        "roof_us": 3000.0,
+        "ceiling": 3.0,
+    }
+    p = kernelforge._profile.Profile("net", 2.0, 1.0, [], [one], {})
+    assert p.ceiling == pytest.approx(3.0)
+
+
 def test_the_callers_grad_mode_holds() -> None:
     seen = []
 
