@@ -218,6 +218,17 @@ TEST(Call, ACallWithTooManyWordsHasNoGuard) {
             std::string::npos);
 }
 
+// A batch norm in evaluation returns empty statistics beside its result.
+TEST(Call, AnAllocatedOutputMayBeEmpty) {
+  std::string empty = R"({"dtype": "float32", "sizes": [0], "strides": [1], "alias": -1})";
+  Call call = read(replaced(doc_example("call"), "\"outputs\": [", "\"outputs\": [" + empty + ", "));
+  ASSERT_EQ(call.outputs.size(), 3u);
+  EXPECT_EQ(call.outputs[0].numel, 0);
+  EXPECT_EQ(call.outputs[0].span_bytes, 0u);
+  EXPECT_EQ(call.names.value("out0_numel"), 0);
+  EXPECT_EQ(call.names.value("out1_size1"), 64);
+}
+
 TEST(Call, ACallNeedsAnOutput) {
   EXPECT_NE(error_of([] { read(R"({"overload": "aten::x", "args": [], "outputs": []})"); }, KFR_BAD_SPEC).find("at least one output"),
             std::string::npos);
