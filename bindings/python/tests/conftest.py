@@ -11,3 +11,35 @@ def home(tmp_path, monkeypatch):
     for name in ("DISABLE", "PACK", "STATS", "CXX", "NVRTC"):
         monkeypatch.delenv(f"KERNELFORGE_{name}", raising=False)
     return folder
+
+
+@pytest.fixture
+def net_file(tmp_path):
+    import small_net
+
+    path = tmp_path / "net.py"
+    path.write_text(small_net.MODEL)
+    return path
+
+
+@pytest.fixture
+def net():
+    import small_net
+
+    scope = {"__name__": "net"}
+    exec(small_net.MODEL, scope)
+    return scope["make"]()
+
+
+@pytest.fixture
+def clean():
+    """One thread: a pool of threads waits milliseconds at every barrier of a busy machine, and no test here is about threads."""
+    import torch
+
+    import kernelforge
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+    kernelforge.restore()

@@ -1,88 +1,18 @@
-"""`optimize` from end to end on a small network: search, pack, dispatch, report; again, resumed, interrupted, refused."""
+"""`optimize` from end to end on a small network: search, pack, dispatch, report; again, resumed, refused."""
 
-import contextlib
 import json
-import os
 import resource
-import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
-
-import kernelforge
-from kernelforge import _core, _pack, _studies
-from kernelforge.errors import EnvironmentFault, KernelForgeError, ModelFault, UsageFault
-
-torch = pytest.importorskip("torch")
-PACKAGE = Path(kernelforge.__file__).parent
-
-MODEL = '''
 import torch
 
-class Net(torch.nn.Module):
-    """One convolution, and two operators whose eager CPU kernels leave room."""
-    def __init__(self):
-        super().__init__()
-        self.first = torch.nn.Conv2d(3, 16, 3, padding=1)
-        self.norm = torch.nn.BatchNorm2d(16)
-        self.pool = torch.nn.MaxPool2d(3, 2, ceil_mode=True)
+import kernelforge
+from kernelforge import _pack, _studies
+from kernelforge.errors import EnvironmentFault, ModelFault, UsageFault
+from small_net import command, optimize
 
-    def forward(self, x):
-        x = self.pool(torch.relu(self.norm(self.first(x))))
-        return torch.sigmoid(x.transpose(1, 2).contiguous()).mean(dim=(2, 3))
-
-def make(batch=2):
-    torch.manual_seed(0)
-    return Net().eval(), (torch.randn(batch, 3, 96, 96),)
-'''
-
-
-@pytest.fixture
-def net_file(tmp_path):
-    path = tmp_path / "net.py"
-    path.write_text(MODEL)
-    return path
-
-
-@pytest.fixture
-def net():
-    scope = {"__name__": "net"}
-    exec(MODEL, scope)
-    return scope["make"]()
-
-
-@pytest.fixture(autouse=True)
-def clean():
-    """One thread: a pool of threads waits milliseconds at every barrier of a busy machine, and no test here is about threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-    kernelforge.restore()
-
-
-def _command(*argv, **options):
-    env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "OMP_NUM_THREADS": "1", **options.pop("env", {})}
-    return subprocess.run(
-        [sys.executable, "-m", "kernelforge", *argv],
-        capture_output=True,
-        text=True,
-        timeout=540,
-        env=env,
-        **options,
-    )
-
-
-def _optimize(net, **options):
-    model, inputs = net
-    with torch.no_grad():
-        return kernelforge.optimize(
-            model, inputs, **{"candidates": 4, "ops": "max_pool2d*", "min_share": 0.0, **options}
-        )
-
+pytestmark = pytest.mark.usefixtures("clean")
 
 # ---- the whole path ---------------------------------------------------------------------------------------------
 
@@ -91,7 +21,7 @@ def test_optimize_returns_the_same_model_serves_a_pool_and_keeps_the_outputs(net
     model, inputs = net
     with torch.no_grad():
         expected = model(*inputs)
-    assert _optimize(net) is model
+    assert optimize(net) is model
     data = kernelforge.report(model).to_dict()
     pool = next(r for r in data["rows"] if r["op"] == "aten::max_pool2d_with_indices")
     assert pool["verdicts"].get("ok", 0) >= 1
@@ -109,7 +39,7 @@ def test_optimize_returns_the_same_model_serves_a_pool_and_keeps_the_outputs(net
 
 
 def test_a_second_call_answers_from_the_study_without_a_search(net, monkeypatch):
-    _optimize(net)
+    optimize(net)
     first = kernelforge.report().to_dict()
 
     def no_search(*args, **kwargs):
@@ -118,7 +48,7 @@ def test_a_second_call_answers_from_the_study_without_a_search(net, monkeypatch)
     monkeypatch.setattr("kernelforge._search.drive", no_search)
     kernelforge.restore()
     begin = time.monotonic()
-    _optimize(net)
+    optimize(net)
     again = kernelforge.report().to_dict()
     assert again["reused"]
     assert again["study"] == first["study"]
@@ -129,10 +59,10 @@ def test_a_second_call_answers_from_the_study_without_a_search(net, monkeypatch)
 
 
 def test_more_candidates_resume_the_study_and_judge_none_twice(net):
-    _optimize(net, candidates=2)
+    optimize(net, candidates=2)
     study = kernelforge.report().to_dict()["study"]
     before = _studies.load(study, None)
-    _optimize(net, candidates=4)
+    optimize(net, candidates=4)
     after = _studies.load(study, None)
     for old, new in zip(before["runs"], after["runs"], strict=True):
         assert new["nodes"][: len(old["nodes"])] == old["nodes"] or [n["node"] for n in new["nodes"]][
@@ -145,14 +75,14 @@ def test_more_candidates_resume_the_study_and_judge_none_twice(net):
 
 
 def test_review_serves_nothing_until_it_is_approved(net):
-    _optimize(net, review=True)
+    optimize(net, review=True)
     data = kernelforge.report().to_dict()
     if not data["pack"]:
         pytest.fail(f"no winner to review: {data['rows']}")
     assert data["review"]
     assert data["model"]["ratio"] is None
     assert _pack.applied() == {}
-    done = _command("approve", data["study"], "--json")
+    done = command("approve", data["study"], "--json")
     assert done.returncode == 0, done.stderr
     approved = json.loads(done.stdout)["approved"]
     assert approved
@@ -160,7 +90,7 @@ def test_review_serves_nothing_until_it_is_approved(net):
 
 
 def test_nothing_to_search_is_a_result_not_an_error(net):
-    _optimize(net, ops="aten::no_such")
+    optimize(net, ops="aten::no_such")
     data = kernelforge.report().to_dict()
     assert data["pack"] is None
     assert not any(r["served"] for r in data["rows"])
@@ -185,23 +115,23 @@ def test_the_commands_from_optimize_to_report_show_and_verify(net_file, tmp_path
         "--out",
         str(tmp_path / "pack"),
     ]
-    done = _command(*argv, "--json", "--html", str(tmp_path / "r.html"))
+    done = command(*argv, "--json", "--html", str(tmp_path / "r.html"))
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
     assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
-    assert _command("report", "--json").stdout == _command("report", data["study"], "--json").stdout
-    runs = json.loads(_command("show", data["study"], "--json").stdout)["runs"]
+    assert command("report", "--json").stdout == command("report", data["study"], "--json").stdout
+    runs = json.loads(command("show", data["study"], "--json").stdout)["runs"]
     assert len(runs) == 1
-    tree = _command("show", data["study"], "max_pool2d")
+    tree = command("show", data["study"], "max_pool2d")
     assert "eager (cost 1)" in tree.stdout
-    source = _command("show", data["study"], "max_pool2d", "1", "--source")
+    source = command("show", data["study"], "max_pool2d", "1", "--source")
     assert "KF_ENTRY" in source.stdout
     if data["pack"]:
-        verified = _command("verify", str(tmp_path / "pack"), "--json", "--blocks", "10")
+        verified = command("verify", str(tmp_path / "pack"), "--json", "--blocks", "10")
         found = json.loads(verified.stdout)
         assert all(p["status"] in ("ok", "slower") for p in found["plans"]), found
         explained = json.loads(
-            _command(
+            command(
                 "explain", f"{net_file}:make", "--batch", "2", "--pack", str(tmp_path / "pack"), "--json"
             ).stdout
         )
@@ -211,8 +141,8 @@ def test_the_commands_from_optimize_to_report_show_and_verify(net_file, tmp_path
 
 def test_no_gain_is_3_only_when_asked(net_file):
     argv = ["optimize", f"{net_file}:make", "--ops", "no_such_op"]
-    assert _command(*argv).returncode == 0
-    assert _command(*argv, "--fail-if-no-gain").returncode == 3
+    assert command(*argv).returncode == 0
+    assert command(*argv, "--fail-if-no-gain").returncode == 3
 
 
 # ---- bad input --------------------------------------------------------------------------------------------------
@@ -236,9 +166,9 @@ def test_a_command_on_a_model_that_raises_is_2(tmp_path):
     path.write_text(
         "import torch\nclass B(torch.nn.Module):\n    def forward(self, x): return x @ x\ndef make(): return B(), (torch.ones(2, 3),)\n"
     )
-    for command in ("profile", "optimize", "explain"):
-        done = _command(command, f"{path}:make")
-        assert done.returncode == 2, (command, done.stderr)
+    for name in ("profile", "optimize", "explain"):
+        done = command(name, f"{path}:make")
+        assert done.returncode == 2, (name, done.stderr)
         assert "run `B`: it raised RuntimeError" in done.stderr
         assert "Traceback" not in done.stderr
 
@@ -260,13 +190,13 @@ def test_inputs_on_several_devices(net):
 )
 def test_arguments_that_cannot_be(net, options):
     with pytest.raises(UsageFault, match="optimize"):
-        _optimize(net, **options)
+        optimize(net, **options)
 
 
 def test_no_compiler(net, monkeypatch):
     monkeypatch.setenv("KERNELFORGE_CXX", "no-such-compiler")
     with pytest.raises(EnvironmentFault, match="`no-such-compiler` of KERNELFORGE_CXX is not there") as e:
-        _optimize(net)
+        optimize(net)
     assert e.value.exit_code == 5
     assert "install g++" in e.value.hint
 
@@ -275,7 +205,7 @@ def test_a_home_that_cannot_be_written(net, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("KERNELFORGE_HOME", str(tmp_path / "file" / "below"))
     with pytest.raises(EnvironmentFault, match="write the store in") as e:
-        _optimize(net)
+        optimize(net)
     assert "KERNELFORGE_HOME" in e.value.hint
 
 
@@ -285,7 +215,7 @@ def test_a_full_disk_is_one_error_and_what_was_written_stays_readable(net_file, 
     def little():
         resource.setrlimit(resource.RLIMIT_FSIZE, (96 << 10, 96 << 10))
 
-    done = _command(
+    done = command(
         "optimize",
         f"{net_file}:make",
         "--candidates",
@@ -300,9 +230,9 @@ def test_a_full_disk_is_one_error_and_what_was_written_stays_readable(net_file, 
     assert "Traceback" not in done.stderr
     assert done.stderr.count("error:") == 1
     assert "hint:" in done.stderr
-    after = _command("show", "--json")
+    after = command("show", "--json")
     assert after.returncode == 0, after.stderr
-    resumed = _command(
+    resumed = command(
         "optimize", f"{net_file}:make", "--candidates", "2", "--ops", "max_pool2d*", "--min-share", "0"
     )
     assert resumed.returncode == 0, resumed.stderr
@@ -310,112 +240,17 @@ def test_a_full_disk_is_one_error_and_what_was_written_stays_readable(net_file, 
 
 def test_the_switch_in_the_environment_searches_nothing(net, monkeypatch):
     monkeypatch.setenv("KERNELFORGE_DISABLE", "1")
-    assert _optimize(net) is net[0]
+    assert optimize(net) is net[0]
 
 
 # ---- interrupts, kills, two at once -----------------------------------------------------------------------------
 
-LONG = ["--candidates", "60", "--ops", "max_pool2d*", "--min-share", "0", "--study", "long"]
-
-
-def _start(net_file, *more):
-    env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "kernelforge", "optimize", f"{net_file}:make", *LONG, *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
-
-
-def _nodes():
-    try:
-        return sum(len(r["nodes"]) - 1 for r in _studies.load("long", None)["runs"])
-    except KernelForgeError:
-        return 0
-
-
-def _wait_for(count, process):
-    deadline = time.monotonic() + 300
-    while _nodes() < count:
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline, "no candidate was judged in five minutes"
-        process.poll() or _core.call("version")
-
-
-def test_ctrl_c_saves_says_how_to_resume_and_is_130(net_file):
-    process = _start(net_file)
-    _wait_for(2, process)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 130, err
-    assert "interrupted after" in err
-    assert "hint: the same call resumes it" in err
-    saved = _nodes()
-    assert saved >= 2
-    resumed = _command("optimize", f"{net_file}:make", *LONG, "--candidates", str(saved + 1))
-    assert resumed.returncode == 0, resumed.stderr
-    assert _nodes() >= saved
-
-
-def test_ctrl_c_twice_stops_at_once_and_keeps_what_was_judged(net_file):
-    process = _start(net_file)
-    _wait_for(2, process)
-    saved = _nodes()
-    process.send_signal(signal.SIGINT)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=0.3)  # the first one has reached the loop
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert "Traceback" not in err
-    assert _nodes() >= saved
-    assert _studies.find("long", None)["state"] == "stopped"
-
-
-def test_a_killed_search_loses_at_most_the_candidate_in_flight(net_file):
-    process = _start(net_file)
-    _wait_for(2, process)
-    process.kill()
-    process.communicate(timeout=60)
-    saved = _nodes()
-    assert saved >= 2
-    assert _studies.find("long", None)["state"] in ("stopped", "running")
-    resumed = _command("optimize", f"{net_file}:make", *LONG, "--candidates", str(saved + 1))
-    assert resumed.returncode == 0, resumed.stderr
-    assert _nodes() >= saved
-
-
-def test_a_second_search_on_one_study_is_7_readers_and_other_studies_are_free(net_file):
-    process = _start(net_file)
-    try:
-        _wait_for(1, process)
-        second = _command("optimize", f"{net_file}:make", *LONG)
-        assert second.returncode == 7, second.stderr
-        assert second.stderr.count("error:") == 1
-        assert "hint:" in second.stderr
-        assert _command("show", "long").returncode == 0
-        other = _command(
-            "optimize",
-            f"{net_file}:make",
-            "--candidates",
-            "1",
-            "--ops",
-            "max_pool2d*",
-            "--min-share",
-            "0",
-            "--study",
-            "other",
-        )
-        assert other.returncode == 0, other.stderr
-        assert process.poll() is None, process.communicate()[1]
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=120)
-    assert process.returncode == 130
-
 
 def test_a_study_that_began_without_an_operator_is_not_widened_in_silence(net):
-    _optimize(net, study="mine", candidates=1)
+    optimize(net, study="mine", candidates=1)
     with pytest.raises(UsageFault, match="it began without aten::sigmoid"):
-        _optimize(net, study="mine", candidates=1, ops=["max_pool2d*", "sigmoid"])
-    _optimize(net, study="mine", candidates=1, ops=["max_pool2d*", "sigmoid"], fresh=True)
+        optimize(net, study="mine", candidates=1, ops=["max_pool2d*", "sigmoid"])
+    optimize(net, study="mine", candidates=1, ops=["max_pool2d*", "sigmoid"], fresh=True)
     assert {r["overload"] for r in _studies.load("mine", None)["runs"]} == {
         "aten::max_pool2d_with_indices",
         "aten::sigmoid",

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     if args.results:
         write_whole(
             Path(args.results),
-            json.dumps({**data, "command": _command(args), "commit": _commit()}, indent=1) + "\n",
+            json.dumps({**_portable(data), "command": _command(args), "commit": _commit()}, indent=1) + "\n",
         )
     text = str(result) if args.results is None else f"{result}\nresults: {args.results}"
     if again is not None:
@@ -95,6 +95,11 @@ def _measure_again(made: Any, data: dict[str, Any]) -> dict[str, Any]:
 
 def _page_of(data: dict[str, Any]) -> Path:
     return _settings.read().data / "reports" / f"{data['study']}.html"
+
+
+def _portable(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the report without the places of this machine: a result file is read elsewhere."""
+    return {k: v for k, v in data.items() if k not in ("store", "pack", "page")}
 
 
 def _command(args: argparse.Namespace) -> str:

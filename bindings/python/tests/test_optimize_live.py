@@ -1,0 +1,111 @@
+"""A search that runs in another process: Ctrl-C once and twice, kill -9, a second search on the same study."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from kernelforge import _core, _studies
+from kernelforge.errors import KernelForgeError
+from small_net import PACKAGE, command
+
+pytestmark = pytest.mark.usefixtures("clean")
+
+LONG = ["--candidates", "60", "--ops", "max_pool2d*", "--min-share", "0", "--study", "long"]
+
+
+def _start(net_file, *more):
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "kernelforge", "optimize", f"{net_file}:make", *LONG, *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+
+
+def _nodes():
+    try:
+        return sum(len(r["nodes"]) - 1 for r in _studies.load("long", None)["runs"])
+    except KernelForgeError:
+        return 0
+
+
+def _wait_for(count, process):
+    deadline = time.monotonic() + 300
+    while _nodes() < count:
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline, "no candidate was judged in five minutes"
+        process.poll() or _core.call("version")
+
+
+def test_ctrl_c_saves_says_how_to_resume_and_is_130(net_file):
+    process = _start(net_file)
+    _wait_for(2, process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert "interrupted after" in err
+    assert "hint: the same call resumes it" in err
+    saved = _nodes()
+    assert saved >= 2
+    resumed = command("optimize", f"{net_file}:make", *LONG, "--candidates", str(saved + 1))
+    assert resumed.returncode == 0, resumed.stderr
+    assert _nodes() >= saved
+
+
+def test_ctrl_c_twice_stops_at_once_and_keeps_what_was_judged(net_file):
+    process = _start(net_file)
+    _wait_for(2, process)
+    saved = _nodes()
+    process.send_signal(signal.SIGINT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=0.3)  # the first one has reached the loop
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert _nodes() >= saved
+    assert _studies.find("long", None)["state"] == "stopped"
+
+
+def test_a_killed_search_loses_at_most_the_candidate_in_flight(net_file):
+    process = _start(net_file)
+    _wait_for(2, process)
+    process.kill()
+    process.communicate(timeout=60)
+    saved = _nodes()
+    assert saved >= 2
+    assert _studies.find("long", None)["state"] in ("stopped", "running")
+    resumed = command("optimize", f"{net_file}:make", *LONG, "--candidates", str(saved + 1))
+    assert resumed.returncode == 0, resumed.stderr
+    assert _nodes() >= saved
+
+
+def test_a_second_search_on_one_study_is_7_readers_and_other_studies_are_free(net_file):
+    process = _start(net_file)
+    try:
+        _wait_for(1, process)
+        second = command("optimize", f"{net_file}:make", *LONG)
+        assert second.returncode == 7, second.stderr
+        assert second.stderr.count("error:") == 1
+        assert "hint:" in second.stderr
+        assert command("show", "long").returncode == 0
+        other = command(
+            "optimize",
+            f"{net_file}:make",
+            "--candidates",
+            "1",
+            "--ops",
+            "max_pool2d*",
+            "--min-share",
+            "0",
+            "--study",
+            "other",
+        )
+        assert other.returncode == 0, other.stderr
+        assert process.poll() is None, process.communicate()[1]
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=120)
+    assert process.returncode == 130
