@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
 from kernelforge import _ext, _pins, _settings
 from kernels import PRELUDE, _flags
 

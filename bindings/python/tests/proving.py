@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from calling import call_of
 
+from calling import call_of
 from kernelforge.referee.bounds import same_bits
 from kernelforge.referee.cases import Variant, bounds_of, compare
 from kernels import compile_all, launch, render

@@ -91,7 +91,12 @@ def _cumsums() -> list[Site]:
             )
             axes = dtype in (F32, BF16) and dim == -1
             sites.append(
-                Site("aten::cumsum", tuple((x, dim, None) for x in inputs), "axes" if axes else "default", 2 if dim else 1)
+                Site(
+                    "aten::cumsum",
+                    tuple((x, dim, None) for x in inputs),
+                    "axes" if axes else "default",
+                    2 if dim else 1,
+                )
             )
     sites.append(
         Site(

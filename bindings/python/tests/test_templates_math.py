@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from calling import call_of
 
-from kernelforge.referee.cases import bounds_of, compare
+from calling import call_of
 from kernelforge.referee.calls import overload
+from kernelforge.referee.cases import bounds_of, compare
 from kernels import compile_all, launch
 from proving import Proof, Site
 
@@ -40,7 +40,12 @@ KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
 
 
 def _candidate(name: str, lanes: int) -> dict[str, Any]:
-    kernel = {"entry": "kf_main", "work": "self_numel", "grain": "4096", "args": [{"slot": "self"}, {"slot": "out0"}]}
+    kernel = {
+        "entry": "kf_main",
+        "work": "self_numel",
+        "grain": "4096",
+        "args": [{"slot": "self"}, {"slot": "out0"}],
+    }
     return {
         "family": name,
         "source": SOURCE.replace("NAME", name),
@@ -56,7 +61,11 @@ def objects() -> dict[str, ctypes.CDLL]:
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize(("name", "exact", "most"), FUNCTIONS, ids=[f[0] for f in FUNCTIONS])
 def test_error_in_units_in_the_last_place(
-    objects: dict[str, ctypes.CDLL], name: str, exact: Callable[[torch.Tensor], torch.Tensor], most: float, lanes: int
+    objects: dict[str, ctypes.CDLL],
+    name: str,
+    exact: Callable[[torch.Tensor], torch.Tensor],
+    most: float,
+    lanes: int,
 ) -> None:
     x = torch.arange(-(2**31), 2**31, STEP).to(torch.int32).view(torch.float32)
     call = call_of("aten::relu", [x])
@@ -69,7 +78,9 @@ def test_error_in_units_in_the_last_place(
     exponent = torch.frexp(narrow.abs().clamp(min=2.0**-126)).exponent
     unit = torch.exp2((exponent - 24).double())
     error = ((out.double() - wide).abs() / unit)[usual]
-    assert float(error.max()) <= most, f"{name}: {float(error.max()):.3f} units at {x[usual][error.argmax()].item()}"
+    assert float(error.max()) <= most, (
+        f"{name}: {float(error.max()):.3f} units at {x[usual][error.argmax()].item()}"
+    )
 
 
 UNARY: list[tuple[str, list[Any]]] = [
@@ -108,11 +119,16 @@ def test_every_half_number(proof: Proof, number: int) -> None:
 @pytest.mark.parametrize("dtype", [BF16, F16])
 def test_every_half_number_survives_widening_and_narrowing(dtype: torch.dtype) -> None:
     x = _every(dtype)
-    sites = [Site("aten::copy_", ((torch.empty(x.shape), x, False),)), Site("aten::copy_", ((torch.empty_like(x), x.float(), False),))]
+    sites = [
+        Site("aten::copy_", ((torch.empty(x.shape), x, False),)),
+        Site("aten::copy_", ((torch.empty_like(x), x.float(), False),)),
+    ]
     proof = Proof(sites)
     for i, site in enumerate(sites):
         target, source, _ = site.variants[0]
-        out = launch(proof.candidates[i][0], proof.objects, proof.cards[i]["variants"][0]["call"], [target, source])[0]
+        out = launch(
+            proof.candidates[i][0], proof.objects, proof.cards[i]["variants"][0]["call"], [target, source]
+        )[0]
         want = source.to(target.dtype)
         assert torch.equal(out.isnan(), want.isnan())
         kept = ~want.isnan()

@@ -66,14 +66,28 @@ def _selections() -> list[Site]:
         sites.append(Site("aten::where.self_out", ((mask, a, b, torch.empty_like(a)),)))
         sites.append(Site("aten::where.self", ((mask, a, torch.tensor(1, dtype=dtype)),)))
         value = {BOOL: True, I64: -7}.get(dtype, -math.inf)
-        sites.append(Site("aten::masked_fill_.Scalar", ((a.clone(), mask, value), (a.clone(), mask[:, :1], value))))
+        sites.append(
+            Site("aten::masked_fill_.Scalar", ((a.clone(), mask, value), (a.clone(), mask[:, :1], value)))
+        )
         sites.append(Site("aten::masked_fill.Scalar", ((a, mask[:, :1], value), (a, mask[:1, :1], value))))
         sites.append(Site("aten::masked_fill.Tensor", ((a, mask, torch.tensor(3).to(dtype)),)))
-        sites.append(Site("aten::masked_fill_.Tensor", ((a.clone().transpose(0, 1), mask.transpose(0, 1), torch.tensor(3).to(dtype)),)))
+        sites.append(
+            Site(
+                "aten::masked_fill_.Tensor",
+                ((a.clone().transpose(0, 1), mask.transpose(0, 1), torch.tensor(3).to(dtype)),),
+            )
+        )
     sites.append(Site("aten::where.self", ((_t(4, 33, dtype=BOOL), torch.tensor(0.1), _t(4, 33)),)))
-    sites.append(Site("aten::where.self", ((_t(4, 33, dtype=BOOL), _t(4, 33, dtype=BF16), torch.tensor(-math.inf, dtype=BF16)),)))
+    sites.append(
+        Site(
+            "aten::where.self",
+            ((_t(4, 33, dtype=BOOL), _t(4, 33, dtype=BF16), torch.tensor(-math.inf, dtype=BF16)),),
+        )
+    )
     sites.append(Site("aten::masked_fill_.Scalar", ((_t(4, 33, dtype=F16), _t(4, 33, dtype=BOOL), 0.1),)))
-    sites.append(Site("aten::masked_fill_.Scalar", ((_t(4, 33, dtype=BF16), _t(4, 33, dtype=BOOL), math.nan),)))
+    sites.append(
+        Site("aten::masked_fill_.Scalar", ((_t(4, 33, dtype=BF16), _t(4, 33, dtype=BOOL), math.nan),))
+    )
     return sites
 
 
@@ -103,13 +117,25 @@ def _cats() -> list[Site]:
         sites.append(
             Site(
                 "aten::cat",
-                (([a, b, c], 1), (last, 1), ([a[..., ::2], b.transpose(2, 3)[:, :, :6, :4], last[2][..., :4]], 1)),
+                (
+                    ([a, b, c], 1),
+                    (last, 1),
+                    ([a[..., ::2], b.transpose(2, 3)[:, :, :6, :4], last[2][..., :4]], 1),
+                ),
                 "axes" if dtype is F32 else "default",
             )
         )
         sites.append(Site("aten::cat", (([a, a], 0), (last[:1] * 2, 0))))
         sites.append(Site("aten::cat", (([a, a, a, a, a], -1), ([a.transpose(1, 3)] * 5, -1))))
-        sites.append(Site("aten::cat.out", (([a, b], 1, _t(2, 4, 6, 7, dtype=dtype)), ([a, b], 1, _t(2, 7, 6, 4, dtype=dtype).transpose(1, 3)))))
+        sites.append(
+            Site(
+                "aten::cat.out",
+                (
+                    ([a, b], 1, _t(2, 4, 6, 7, dtype=dtype)),
+                    ([a, b], 1, _t(2, 7, 6, 4, dtype=dtype).transpose(1, 3)),
+                ),
+            )
+        )
     sites.append(Site("aten::cat", (([_t(5), _t(1), _t(300)], 0),)))
     return sites
 

@@ -18,7 +18,14 @@ def _last(x: torch.Tensor) -> torch.Tensor:
     return x.to(memory_format=torch.channels_last)
 
 
-TO = (([14, 18], None, None), ([13, 31], None, None), ([5, 4], None, None), ([18, 24], 2.6, 2.7), ([7, 9], None, None), ([14, 18], 2.0, 2.0))
+TO = (
+    ([14, 18], None, None),
+    ([13, 31], None, None),
+    ([5, 4], None, None),
+    ([18, 24], 2.6, 2.7),
+    ([7, 9], None, None),
+    ([14, 18], 2.0, 2.0),
+)
 
 
 def _sites() -> list[Site]:
@@ -32,17 +39,33 @@ def _sites() -> list[Site]:
                 sites.append(Site("aten::upsample_nearest2d", tuple((x, size, h, w) for x in inputs), points))
                 for align in (False, True):
                     sites.append(
-                        Site("aten::upsample_bilinear2d", tuple((x, size, align, h, w) for x in inputs), points)
+                        Site(
+                            "aten::upsample_bilinear2d", tuple((x, size, align, h, w) for x in inputs), points
+                        )
                     )
-    sites.append(Site("aten::upsample_nearest2d", ((_t(1, 2, 3, 700), [6, 1401], None, None),), "axes"))  # many blocks
-    sites.append(Site("aten::upsample_bilinear2d", ((_t(1, 2, 3, 700), [6, 1401], False, None, None),), "axes"))
-    sites.append(Site("aten::upsample_bilinear2d", ((_t(1, 2, 9, 2000), [3, 300], False, None, None),)))  # wide gaps
-    sites.append(Site("aten::upsample_nearest2d.out", ((_t(2, 3, 7, 9), [13, 31], None, None, _t(2, 3, 13, 31)),)))
     sites.append(
-        Site("aten::upsample_bilinear2d.out", ((_t(2, 3, 7, 9), [13, 31], False, None, None, _t(2, 3, 13, 31)),))
+        Site("aten::upsample_nearest2d", ((_t(1, 2, 3, 700), [6, 1401], None, None),), "axes")
+    )  # many blocks
+    sites.append(
+        Site("aten::upsample_bilinear2d", ((_t(1, 2, 3, 700), [6, 1401], False, None, None),), "axes")
     )
     sites.append(
-        Site("aten::upsample_nearest2d", ((_t(2, 3, 7, 9).mul(20).abs().to(torch.uint8), [13, 31], None, None),))
+        Site("aten::upsample_bilinear2d", ((_t(1, 2, 9, 2000), [3, 300], False, None, None),))
+    )  # wide gaps
+    sites.append(
+        Site("aten::upsample_nearest2d.out", ((_t(2, 3, 7, 9), [13, 31], None, None, _t(2, 3, 13, 31)),))
+    )
+    sites.append(
+        Site(
+            "aten::upsample_bilinear2d.out",
+            ((_t(2, 3, 7, 9), [13, 31], False, None, None, _t(2, 3, 13, 31)),),
+        )
+    )
+    sites.append(
+        Site(
+            "aten::upsample_nearest2d",
+            ((_t(2, 3, 7, 9).mul(20).abs().to(torch.uint8), [13, 31], None, None),),
+        )
     )
     return sites
 
