@@ -148,11 +148,8 @@ func (r *run) keep(c judge.Confirmation, seconds float64) error {
 func (r *run) winner(c judge.Confirmation) (Winner, error) {
 	candidate := r.nodes[c.Node].Candidate
 	w := Winner{Plan: c.Plan, Evidence: Evidence{Ratio: c.Ratio, Low: c.Low, High: c.High, Samples: c.Samples, EagerUS: c.EagerUS,
-		KernelforgeUS: c.OursUS, Rule: 2, Tier: r.settings.SandboxTier}}
+		KernelforgeUS: c.OursUS, Rule: c.Rule, Tier: r.settings.SandboxTier}}
 	w.ID, w.Card, w.Variant, w.Node = planID(r.card.ID, c.Variant, candidate.ID, c.Image), r.card.ID, c.Variant, c.Node
-	if w.Exact {
-		w.Evidence.Rule = 1
-	}
 	w.State = "approved"
 	if r.settings.Review {
 		w.State = "proposed"

@@ -106,7 +106,7 @@ type Evidence struct {
 	Samples       int     `json:"samples"`
 	EagerUS       float64 `json:"eager_us"`
 	KernelforgeUS float64 `json:"kernelforge_us"`
-	Rule          int     `json:"rule"` // tolerance rule: 1 bitwise, 2 relative to eager's own error
+	Rule          int     `json:"rule"` // version of the tolerance rule (docs/tolerance.md)
 	Tier          int     `json:"tier"` // of the sandbox
 }
 

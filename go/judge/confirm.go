@@ -114,6 +114,7 @@ func (j *Judge) sequence(ctx context.Context, c *Confirmation, path string, seed
 		default:
 			return card.Fail(card.CodeReferee, "", "the referee answered the status %q", got.Status)
 		}
+		c.Rule = got.Rule
 		if err := got.check(more); err != nil {
 			return card.Fail(card.CodeReferee, "", "%w", err)
 		}

@@ -23,6 +23,7 @@ type Confirmation struct {
 	OursUS      float64
 	AAHalfWidth float64
 	Detail      string
+	Rule        int // version of the tolerance rule
 	Plan        Plan
 	Image       []byte
 }

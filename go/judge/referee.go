@@ -81,6 +81,7 @@ type Confirmed struct {
 	AANS    [2][]float64 `json:"aa_ns"`
 	Status  card.Status  `json:"status"`
 	Detail  string       `json:"detail"`
+	Rule    int          `json:"rule"` // version of the tolerance rule that outputs were held to
 }
 
 // Plan is the JSON of a plan as kfr_plan_create reads it: call, spec and what the extension must check (docs/formats.md, `plan and pack`).

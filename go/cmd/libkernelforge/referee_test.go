@@ -267,6 +267,6 @@ func (r *scriptedReferee) confirm(task taskHead) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"eager_ns": r.timeEager(task.Blocks), "ours_ns": ours, "status": "ok", "detail": "",
+	return map[string]any{"eager_ns": r.timeEager(task.Blocks), "ours_ns": ours, "status": "ok", "detail": "", "rule": 1,
 		"aa_ns": [][]float64{r.timeEager(task.Blocks), r.timeEager(task.Blocks)}}, nil
 }

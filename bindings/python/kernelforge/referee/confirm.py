@@ -19,6 +19,7 @@ from .bounds import Finding
 from .calls import clone, map_tensors
 from .cases import Variant, bounds_of, compare
 from .pool import sets_for
+from .rule import RULE
 
 _BAD_CODE = 3  # KFR_BAD_CODE
 _SAMPLE_NS = 200_000.0  # one sample lasts at least this long, so that the clock's reading does not count
@@ -113,6 +114,7 @@ def _answer(
         "aa_ns": [list(a) for a in aa],
         "status": status,
         "detail": detail,
+        "rule": RULE,
     }
 
 
