@@ -105,7 +105,7 @@ def _avg_pools() -> list[Site]:
 
 
 def _batch_norms() -> list[Site]:
-    """Functional and out forms; parameters of the data's type, of float32 and absent."""
+    """Parameters of the data's type, of float32 and absent."""
     sites = []
 
     def arguments(x: torch.Tensor, dtype: torch.dtype, affine: bool) -> tuple[Any, ...]:
@@ -128,9 +128,6 @@ def _batch_norms() -> list[Site]:
             Site("aten::_native_batch_norm_legit_no_training", ((*arguments(x, F32, False), 0.1, 1e-3),))
         )
         sites.append(Site("aten::_native_batch_norm_legit", ((*arguments(x, F32, True), False, 0.1, 1e-3),)))
-    x = _t(3, 5, 4, 6)
-    into = (torch.empty_like(x), torch.empty(0), torch.empty(0))
-    sites.append(Site("aten::native_batch_norm.out", ((*arguments(x, F32, True), False, 0.1, 1e-5, *into),)))
     return sites
 
 

@@ -85,7 +85,7 @@ func (avgPoolRows) Applies(c *card.Card) bool {
 }
 
 func (avgPoolRows) Params(c *card.Card, f propose.Facts) []Param {
-	return []Param{lanes(f), pieces(c, f), ahead(c, f, 0, 1), {"GRAIN", []int{1, 4, 16, 64}, 4}}
+	return []Param{lanes(f), pieces(c, f), ahead(c, f, 0, 1), grain()}
 }
 
 func (avgPoolRows) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
@@ -101,7 +101,7 @@ func (avgPoolRows) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate
 	args := append([]card.SpecArg{slot("self"), slot("out0")}, integers(in[:]...)...)
 	args = append(args, integers(out[2], out[3], strides[0], strides[1], strides[2])...)
 	work := fmt.Sprintf("%s * %s * ceildiv(%s, %s)", in[0], in[1], out[2], pieceRows(p, out[2]))
-	return card.Candidate{Source: hostPage("avg_pool_rows", nil), Spec: single(p, constants, work, strconv.Itoa(p["GRAIN"]), args)}, nil
+	return card.Candidate{Source: hostPage("avg_pool_rows", nil), Spec: single(p, constants, work, share(p, pieceSize(p, a.window, in)), args)}, nil
 }
 
 func averageCall(c *card.Card) (card.Call, average, error) {
@@ -130,7 +130,7 @@ func widestInput(c *card.Card) int64 {
 }
 
 func (avgPoolColumns) Params(c *card.Card, f propose.Facts) []Param {
-	return []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, {"GRAIN", []int{16, 64, 256}, 64}}
+	return []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, grain()}
 }
 
 func (avgPoolColumns) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
@@ -146,7 +146,7 @@ func (avgPoolColumns) Build(c *card.Card, f propose.Facts, p Point) (card.Candid
 	args := append([]card.SpecArg{slot("self"), slot("out0")}, integers(in[:]...)...)
 	args = append(args, integers(out[2], out[3], strides[0], strides[1], strides[2])...)
 	work := fmt.Sprintf("%s * %s * %s", in[0], in[1], out[2])
-	return card.Candidate{Source: hostPage("avg_pool_columns", nil), Spec: single(p, constants, work, strconv.Itoa(p["GRAIN"]), args)}, nil
+	return card.Candidate{Source: hostPage("avg_pool_columns", nil), Spec: single(p, constants, work, share(p, in[2]+" * "+in[3]+" / "+out[2]+" + 1"), args)}, nil
 }
 
 // avgPoolChannels is host/avg_pool_channels.cc: contiguous channels, any windows.
@@ -157,7 +157,7 @@ func (avgPoolChannels) Name() string { return "avg_pool_channels" }
 func (avgPoolChannels) Applies(c *card.Card) bool { return avgPoolApplies(c, channelsInside) }
 
 func (avgPoolChannels) Params(c *card.Card, f propose.Facts) []Param {
-	return []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, ahead(c, f, 0, 4, 8, 16), {"GRAIN", []int{1, 2, 8}, 1}}
+	return []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, ahead(c, f, 0, 4, 8, 16), grain()}
 }
 
 func (avgPoolChannels) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
@@ -165,21 +165,22 @@ func (avgPoolChannels) Build(c *card.Card, f propose.Facts, p Point) (card.Candi
 	if err != nil {
 		return card.Candidate{}, err
 	}
-	args, work := channelArgs(len(argument(call, "self").Sizes), "out0")
+	args, work, size := channelArgs(len(argument(call, "self").Sizes), "out0")
 	return card.Candidate{
 		Source: hostPage("avg_pool_channels", nil),
-		Spec:   single(p, a.constants(call), work, strconv.Itoa(p["GRAIN"]), args),
+		Spec:   single(p, a.constants(call), work, share(p, size), args),
 	}, nil
 }
 
-// channelArgs are the arguments and the work of a pool over contiguous channels: C, H, W, OH, OW and the strides of N, H, W.
-func channelArgs(dim int, outputs ...string) ([]card.SpecArg, string) {
+// channelArgs are the arguments of a pool over contiguous channels (C, H, W, OH, OW and the strides of N, H, W), its work and the input elements
+// of one item.
+func channelArgs(dim int, outputs ...string) (args []card.SpecArg, work, size string) {
 	in, strides := planes("self", dim)
 	out, _ := planes("out0", dim)
-	args := []card.SpecArg{slot("self")}
+	args = []card.SpecArg{slot("self")}
 	for _, name := range outputs {
 		args = append(args, slot(name))
 	}
 	args = append(args, integers(in[1], in[2], in[3], out[2], out[3], strides[0], strides[2], strides[3])...)
-	return args, fmt.Sprintf("%s * %s", in[0], out[2])
+	return args, in[0] + " * " + out[2], fmt.Sprintf("%s * %s * %s / %s + 1", in[1], in[2], in[3], out[2])
 }

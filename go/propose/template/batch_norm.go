@@ -3,7 +3,6 @@ package template
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,9 +14,8 @@ import (
 // norms are the families of normalisations and softmax.
 var norms = []Family{batchNormPlanes{}, batchNormChannels{}, softmaxRows{}, softmaxColumns{}, normRows{}, groupNormPlanes{}, groupNormChannels{}}
 
-// Eager on the CPU has no cudnn_batch_norm.
-var batchNorms = overloads("native_batch_norm native_batch_norm.out _native_batch_norm_legit _native_batch_norm_legit.out " +
-	"_native_batch_norm_legit_no_training _native_batch_norm_legit_no_training.out")
+// Eager on the CPU has no cudnn_batch_norm; out forms are given empty statistics, and calls with empty tensors are left to eager.
+var batchNorms = overloads("native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training")
 
 // batchNormApplies says whether a card is a batch norm in inference whose parameters are vectors and whose only output with elements is the
 // first.
@@ -67,8 +65,8 @@ func parameter(arg card.Arg, n int64, dtype string) bool {
 	return false
 }
 
-// batchNorm makes a candidate of a page: the kernel of the terms first. C is the expression for the channels.
-func batchNorm(page string, c *card.Card, p Point, work string, args []card.SpecArg) (card.Candidate, error) {
+// batchNorm makes a candidate of a page, the kernel of the terms first. item is the expression for the elements of one item of work.
+func batchNorm(page string, c *card.Card, p Point, work, item string, args []card.SpecArg) (card.Candidate, error) {
 	call := c.Variants[0].Call
 	eps, ok := constant(argument(call, "eps"))
 	if !ok {
@@ -83,7 +81,7 @@ func batchNorm(page string, c *card.Card, p Point, work string, args []card.Spec
 	if _, ok := p["STREAM"]; !ok {
 		constants["STREAM"] = "0"
 	}
-	spec := single(p, constants, work, strconv.Itoa(p["GRAIN"]), args, card.Workspace{Bytes: "input_size1 * 16"})
+	spec := single(p, constants, work, share(p, item), args, card.Workspace{Bytes: "input_size1 * 16"})
 	first := card.Kernel{Entry: "kf_terms", Work: "input_size1", Grain: "16384", Args: terms}
 	spec.Kernels = append([]card.Kernel{first}, spec.Kernels...)
 	return card.Candidate{Source: hostPage(page, nil), Spec: spec}, nil
@@ -125,7 +123,7 @@ func (batchNormPlanes) Applies(c *card.Card) bool {
 }
 
 func (batchNormPlanes) Params(c *card.Card, f propose.Facts) []Param {
-	params := []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, {"GRAIN", []int{1, 4, 16, 64}, 4}}
+	params := []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, grain()}
 	return append(params, streaming(c, f)...)
 }
 
@@ -133,7 +131,7 @@ func (batchNormPlanes) Build(c *card.Card, f propose.Facts, p Point) (card.Candi
 	rank := len(argument(c.Variants[0].Call, "input").Sizes)
 	args := []card.SpecArg{slot("input"), slot("out0"), slot("ws0")}
 	args = append(args, integers("input_size1", product("input", 2, rank), "input_stride0", "input_stride1")...)
-	return batchNorm("batch_norm_planes", c, p, "input_size0 * input_size1", args)
+	return batchNorm("batch_norm_planes", c, p, "input_size0 * input_size1", product("input", 2, rank), args)
 }
 
 // batchNormChannels is host/batch_norm_channels.cc: channels inside, also a matrix of rows and channels.
@@ -159,11 +157,11 @@ func denseChannels(sizes, strides []int64) bool {
 }
 
 func (batchNormChannels) Params(c *card.Card, f propose.Facts) []Param {
-	params := []Param{lanes(f), {"ROWS", []int{1, 2, 4, 8}, 4}, {"GRAIN", []int{16, 64, 256, 1024}, 64}}
+	params := []Param{lanes(f), {"ROWS", []int{1, 2, 4, 8}, 4}, grain()}
 	return append(params, streaming(c, f)...)
 }
 
 func (batchNormChannels) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
 	args := []card.SpecArg{slot("input"), slot("out0"), slot("ws0"), integer("input_size1")}
-	return batchNorm("batch_norm_channels", c, maps.Clone(p), "input_numel / input_size1", args)
+	return batchNorm("batch_norm_channels", c, p, "input_numel / input_size1", "input_size1", args)
 }

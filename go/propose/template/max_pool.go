@@ -40,8 +40,8 @@ func (maxPoolRows) Params(c *card.Card, f propose.Facts) []Param {
 	if widestRow(c) > maxColumns {
 		order = Param{"ORDER", []int{0}, 0}
 	}
-	grain := Param{"GRAIN", []int{1, 4, 16, 64}, 4}
-	return append([]Param{lanes(f), order, pieces(c, f), ahead(c, f, 0, 1), grain}, streaming(c, f)...)
+	params := []Param{lanes(f), order, pieces(c, f), ahead(c, f, 0, 1), grain()}
+	return append(params, streaming(c, f)...)
 }
 
 // maxColumns bounds what a page keeps on the stack for the vectors of a row.
@@ -74,7 +74,7 @@ func (maxPoolRows) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate
 	work := fmt.Sprintf("%s * %s * ceildiv(%s, %s)", in[0], in[1], out[2], pieceRows(p, out[2]))
 	return card.Candidate{
 		Source: hostPage("max_pool_rows", nil),
-		Spec:   single(p, constants, work, strconv.Itoa(p["GRAIN"]), args),
+		Spec:   single(p, constants, work, share(p, pieceSize(p, w, in)), args),
 	}, nil
 }
 
@@ -84,6 +84,14 @@ func pieceRows(p Point, all string) string {
 		return strconv.Itoa(rows)
 	}
 	return all
+}
+
+// pieceSize is the expression for the input elements of one piece.
+func pieceSize(p Point, w window, in [4]string) string {
+	if rows := p["ROWS"]; rows > 0 {
+		return fmt.Sprintf("%d * %s", int64(rows)*w.stride[0], in[3])
+	}
+	return in[2] + " * " + in[3]
 }
 
 // blocks is the number of vectors in a row of so many columns.
@@ -100,7 +108,7 @@ func (maxPoolChannels) Name() string { return "max_pool_channels" }
 func (maxPoolChannels) Applies(c *card.Card) bool { return maxPoolApplies(c, channelsInside) }
 
 func (maxPoolChannels) Params(c *card.Card, f propose.Facts) []Param {
-	params := []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, ahead(c, f, 0, 4, 8, 16), {"GRAIN", []int{1, 2, 8}, 1}}
+	params := []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, ahead(c, f, 0, 4, 8, 16), grain()}
 	return append(params, streaming(c, f)...)
 }
 
@@ -116,6 +124,6 @@ func (maxPoolChannels) Build(c *card.Card, f propose.Facts, p Point) (card.Candi
 	if _, ok := p["STREAM"]; !ok {
 		constants["STREAM"] = "0"
 	}
-	args, work := channelArgs(len(self.Sizes), "out0", "out1")
-	return card.Candidate{Source: hostPage("max_pool_channels", nil), Spec: single(p, constants, work, strconv.Itoa(p["GRAIN"]), args)}, nil
+	args, work, size := channelArgs(len(self.Sizes), "out0", "out1")
+	return card.Candidate{Source: hostPage("max_pool_channels", nil), Spec: single(p, constants, work, share(p, size), args)}, nil
 }

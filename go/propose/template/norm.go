@@ -100,7 +100,7 @@ func (normRows) Applies(c *card.Card) bool {
 }
 
 func (normRows) Params(c *card.Card, f propose.Facts) []Param {
-	return []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, {"GRAIN", []int{1, 4, 16, 64}, 16}}
+	return []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, grain()}
 }
 
 func (normRows) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
@@ -121,7 +121,7 @@ func (normRows) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, e
 	args = append(args, sizesOf("input", rank)[:outer]...)
 	args = append(args, stridesOf("input", rank)[:outer]...)
 	work := product("input", 0, outer)
-	return card.Candidate{Source: hostPage("norm_rows", nil), Spec: single(p, constants, work, strconv.Itoa(p["GRAIN"]), args)}, nil
+	return card.Candidate{Source: hostPage("norm_rows", nil), Spec: single(p, constants, work, share(p, length), args)}, nil
 }
 
 // groupNormApplies says whether a card is a group norm of tensors in this layout.
@@ -149,7 +149,7 @@ func (groupNormPlanes) Applies(c *card.Card) bool {
 }
 
 func (groupNormPlanes) Params(c *card.Card, f propose.Facts) []Param {
-	return []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, {"GRAIN", []int{1, 2, 4, 16}, 1}}
+	return []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, grain()}
 }
 
 func (groupNormPlanes) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
@@ -164,7 +164,7 @@ func (groupNormPlanes) Build(c *card.Card, f propose.Facts, p Point) (card.Candi
 	args = append(args, parameters[2])
 	return card.Candidate{
 		Source: hostPage("group_norm_planes", nil),
-		Spec:   single(p, constants, "input_size0 * group", strconv.Itoa(p["GRAIN"]), args),
+		Spec:   single(p, constants, "input_size0 * group", share(p, "input_numel / (input_size0 * group)"), args),
 	}, nil
 }
 
@@ -179,7 +179,7 @@ func (groupNormChannels) Applies(c *card.Card) bool {
 }
 
 func (groupNormChannels) Params(c *card.Card, f propose.Facts) []Param {
-	return []Param{lanes(f), {"PIECES", []int{1, 2, 4, 8, 16}, 4}, {"UNROLL", []int{1, 2, 4}, 2}, {"GRAIN", []int{16, 64, 256}, 64}}
+	return []Param{lanes(f), {"PIECES", []int{1, 2, 4, 8, 16}, 4}, {"UNROLL", []int{1, 2, 4}, 2}, grain()}
 }
 
 func (groupNormChannels) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
@@ -196,7 +196,7 @@ func (groupNormChannels) Build(c *card.Card, f propose.Facts, p Point) (card.Can
 	join = append(join, integers("input_size1", size, "group")...)
 	join = append(join, parameters[2])
 	apply := []card.SpecArg{slot("input"), slot("out0"), slot("ws1"), integer("input_size1"), integer(size)}
-	spec := single(p, constants, "input_size0 * "+size, strconv.Itoa(p["GRAIN"]), apply,
+	spec := single(p, constants, "input_size0 * "+size, share(p, "input_size1"), apply,
 		card.Workspace{Bytes: "input_size0 * input_size1 * 16 * " + pieces}, card.Workspace{Bytes: "input_size0 * input_size1 * 16"})
 	spec.Kernels = append([]card.Kernel{
 		{Entry: "kf_gather", Work: "input_size0 * " + pieces, Grain: "1", Args: gather},

@@ -97,7 +97,7 @@ func (softmaxRows) Params(c *card.Card, f propose.Facts) []Param {
 	if longest(c) <= 64 {
 		unroll.Default = 1
 	}
-	return append([]Param{lanes(f), unroll, {"GRAIN", []int{1, 4, 16, 64}, 16}}, keeping(c, longest(c)*4)...)
+	return append([]Param{lanes(f), unroll, grain()}, keeping(c, longest(c)*4)...)
 }
 
 func (softmaxRows) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
@@ -114,7 +114,7 @@ func (softmaxRows) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate
 	args := []card.SpecArg{slot("self"), slot("out0"), integer(length)}
 	return card.Candidate{
 		Source: hostPage("softmax_rows", nil),
-		Spec:   single(p, constants, "self_numel / "+length, strconv.Itoa(p["GRAIN"]), args),
+		Spec:   single(p, constants, "self_numel / "+length, share(p, length), args),
 	}, nil
 }
 
@@ -126,7 +126,7 @@ func (softmaxColumns) Name() string { return "softmax_columns" }
 func (softmaxColumns) Applies(c *card.Card) bool { return softmaxApplies(c, false) }
 
 func (softmaxColumns) Params(c *card.Card, f propose.Facts) []Param {
-	params := []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, {"GRAIN", []int{1, 2, 8}, 1}}
+	params := []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, grain()}
 	return append(params, keeping(c, longest(c)*4*16*4)...)
 }
 
@@ -146,7 +146,7 @@ func (softmaxColumns) Build(c *card.Card, f propose.Facts, p Point) (card.Candid
 	args := []card.SpecArg{slot("self"), slot("out0"), integer(fmt.Sprintf("self_size%d", dim)), integer(inner)}
 	step := p["UNROLL"] * int(laneCount(p, constants["IN"]))
 	work := fmt.Sprintf("%s * ceildiv(%s, %d)", product("self", 0, dim), inner, step)
-	return card.Candidate{Source: hostPage("softmax_columns", nil), Spec: single(p, constants, work, strconv.Itoa(p["GRAIN"]), args)}, nil
+	return card.Candidate{Source: hostPage("softmax_columns", nil), Spec: single(p, constants, work, share(p, fmt.Sprintf("self_size%d * %d", dim, step)), args)}, nil
 }
 
 // laneCount is the number of lanes of the arithmetic vector of a C type.

@@ -177,3 +177,9 @@ func ahead(c *card.Card, f propose.Facts, values ...int) Param {
 	}
 	return p
 }
+
+// grain is how many elements a thread takes at least.
+func grain() Param { return Param{"GRAIN", []int{2048, 8192, 32768, 131072}, 8192} }
+
+// share is the expression for a point's grain in items of so many elements.
+func share(p Point, item string) string { return fmt.Sprintf("max(1, %d / (%s))", p["GRAIN"], item) }
