@@ -66,7 +66,10 @@ def _by_kernel(shapes: list[torch.Tensor]) -> list[list[torch.Tensor]]:
 def _unary() -> list[Site]:
     sites = []
     for name, rest in UNARY:
-        for dtype in FLOATS if name != "gelu" else (F32, BF16, F16):
+        for dtype in FLOATS:
+            # test_templates_math.py has every number of both half types; gelu of float64 is eager's.
+            if (name == "gelu" and dtype is F64) or (name.startswith("pow") and dtype is F16):
+                continue
             cheap = dtype in (F32, BF16)
             axes = (name, dtype) in (
                 ("relu", F32),
