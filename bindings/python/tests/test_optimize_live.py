@@ -1,6 +1,7 @@
 """A search that runs in another process: Ctrl-C once and twice, kill -9, a second search on the same study."""
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -21,7 +22,11 @@ LONG = ["--candidates", "60", "--ops", "max_pool2d*", "--min-share", "0", "--stu
 def _start(net_file, *more):
     env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "kernelforge", "optimize", f"{net_file}:make", *LONG, *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    # A test run in the background of a shell ignores SIGINT, and children inherit that.
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, preexec_fn=heed
+    )
 
 
 def _nodes():
