@@ -396,5 +396,4 @@ KF_ELEMENTARY(kf_exp, kf_exp_float, __builtin_exp)
 KF_ELEMENTARY(kf_log, kf_log_float, __builtin_log)
 KF_ELEMENTARY(kf_tanh, kf_tanh_float<half>, __builtin_tanh)
 KF_ELEMENTARY(kf_erf, kf_erf_float, __builtin_erf)
-
 #endif  // KF_KERNEL_H_

@@ -60,7 +60,7 @@ func (cat) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error)
 		return card.Candidate{}, fmt.Errorf("overload `%s`: its dim is not one of %d", c.Overload, dims)
 	}
 	constants := map[string]string{
-		"T": bitsType(call.Outputs[0].DType), "DIMS": strconv.Itoa(dims), "DIM": strconv.Itoa(dim), "COUNT": strconv.Itoa(len(tensors)),
+		"ELEMENT": bitsType(call.Outputs[0].DType), "DIMS": strconv.Itoa(dims), "DIM": strconv.Itoa(dim), "COUNT": strconv.Itoa(len(tensors)),
 	}
 	args := []card.SpecArg{slot("out0")}
 	for k := range tensors {

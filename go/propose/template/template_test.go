@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -101,6 +104,36 @@ func TestEveryPointIsAValidAndDifferentCandidate(t *testing.T) {
 				seen[candidate.ID] = point
 				if strings.Contains(candidate.Source, "// @") {
 					t.Fatalf("%s: the page still has a mark: a part of it was not filled in", name)
+				}
+			}
+		}
+	}
+}
+
+// The compiler sees constants before the prelude, so a constant that the prelude uses as a word of its own would rewrite it. KF_LANES is meant to.
+func TestConstantsAreNoWordsOfThePrelude(t *testing.T) {
+	text, err := os.ReadFile("../../host/prelude/kf_kernel.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := regexp.MustCompile(`//[^\n]*|"[^"\n]*"`).ReplaceAllString(string(text), "")
+	words := map[string]bool{}
+	for _, word := range regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`).FindAllString(code, -1) {
+		words[word] = true
+	}
+	cards := slices.Collect(maps.Values(familyCards()))
+	for _, c := range normPoolCards {
+		cards = append(cards, c.card)
+	}
+	for _, c := range cards {
+		for _, family := range Applicable(c) {
+			candidate, err := Make(family, c, hostFacts, Points(family.Params(c, hostFacts))[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name := range candidate.Spec.Constants {
+				if words[name] && name != "KF_LANES" {
+					t.Errorf("%s: the constant `%s` is a word of the prelude (expected another name)", family.Name(), name)
 				}
 			}
 		}

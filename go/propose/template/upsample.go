@@ -78,7 +78,7 @@ func (upsampleBilinear) Params(c *card.Card, f propose.Facts) []Param {
 }
 
 func (upsampleNearest) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
-	constants := map[string]string{"T": bitsType(c.Variants[0].Call.Outputs[0].DType)}
+	constants := map[string]string{"ELEMENT": bitsType(c.Variants[0].Call.Outputs[0].DType)}
 	if _, ok := p["REUSE"]; !ok {
 		constants["REUSE"] = "0"
 	}
@@ -91,7 +91,7 @@ func (upsampleBilinear) Build(c *card.Card, f propose.Facts, p Point) (card.Cand
 	if err := json.Unmarshal(argument(call, "align_corners").Value, &align); err != nil {
 		return card.Candidate{}, fmt.Errorf("overload `%s`: read `align_corners`: %w", c.Overload, err)
 	}
-	constants := map[string]string{"T": ctypes[call.Outputs[0].DType], "C": "float", "ALIGN": flag(align)}
+	constants := map[string]string{"ELEMENT": ctypes[call.Outputs[0].DType], "C": "float", "ALIGN": flag(align)}
 	if call.Outputs[0].DType == "float64" {
 		constants["C"] = "double"
 	}

@@ -18,10 +18,10 @@ template <int SIZE> KF_INLINE void ends(char* out, const char* in, int64_t n) {
   __builtin_memcpy(out, first, SIZE);
   __builtin_memcpy(out + n - SIZE, last, SIZE);
 }
-KF_INLINE void move(T* to, const T* from, int64_t count) {
+KF_INLINE void move(ELEMENT* to, const ELEMENT* from, int64_t count) {
   char* out = (char*)to;
   const char* in = (const char*)from;
-  int64_t n = count * sizeof(T);
+  int64_t n = count * sizeof(ELEMENT);
   if constexpr (MOVE == 0) {
     __builtin_memcpy(out, in, n);
   } else {
@@ -39,11 +39,11 @@ KF_INLINE void move(T* to, const T* from, int64_t count) {
 // args: the output, the inputs; the strides of the output; then for each input its sizes and its strides.
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
   const kf_arg* out = args + 1 + COUNT;
-  T* to = (T*)args[0].p;
+  ELEMENT* to = (ELEMENT*)args[0].p;
   int64_t start = 0;
   for (int k = 0; k < COUNT && start < end; ++k) {
     const kf_arg* size = out + (1 + 2 * k) * DIMS;
-    const T* from = (const T*)args[1 + k].p;
+    const ELEMENT* from = (const ELEMENT*)args[1 + k].p;
     Loop<2> loop;
     int64_t count = 1;
     for (int d = 0; d < DIMS; ++d) {
@@ -56,8 +56,8 @@ KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
       const int64_t s = loop.stride[0][loop.dims - 1], t = loop.stride[1][loop.dims - 1];
       loop.run(b, e, [&](int64_t m, int64_t n, const int64_t* offset) {
         for (int64_t r = 0; r < m; ++r) {
-          T* p = to + offset[0] + r * loop.next(0);
-          const T* q = from + offset[1] + r * loop.next(1);
+          ELEMENT* p = to + offset[0] + r * loop.next(0);
+          const ELEMENT* q = from + offset[1] + r * loop.next(1);
           if (s == 1 && t == 1) move(p, q, n);
           else for (int64_t i = 0; i < n; ++i) p[i * s] = q[i * t];
         }

@@ -29,7 +29,7 @@ KF_INLINE Source source(int64_t i, int64_t in, int64_t out, double scale) {
   b = b < 0 ? C(0) : b > 1 ? C(1) : b;
   return {low, low + (low < in - 1), C(1) - b, b};
 }
-KF_INLINE C one(const T* p) { return kf_of(*p); }
+KF_INLINE C one(const ELEMENT* p) { return kf_of(*p); }
 
 // args: output, input; N, C, output's H and W, input's H and W; the output's strides; the input's; 1 / scale of H and of W.
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
@@ -45,14 +45,14 @@ KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t h = row % oh, p = row / oh, image = p / planes, c = p % planes;
       const Source y = source(h, ih, oh, args[16].f);
-      T* out = (T*)args[0].p + image * to[0].i + c * to[1].i + h * to[2].i + w0 * to[3].i;
-      const T* in = (const T*)args[1].p + image * from[0].i + c * from[1].i;
-      const T *low = in + y.low * from[2].i, *high = in + y.high * from[2].i;
+      ELEMENT* out = (ELEMENT*)args[0].p + image * to[0].i + c * to[1].i + h * to[2].i + w0 * to[3].i;
+      const ELEMENT* in = (const ELEMENT*)args[1].p + image * from[0].i + c * from[1].i;
+      const ELEMENT *low = in + y.low * from[2].i, *high = in + y.high * from[2].i;
       if constexpr (LAST) {
         for (int64_t w = 0; w < n; ++w) {
           const Source x = column[w];
-          const T *p00 = low + x.low * from[3].i, *p01 = low + x.high * from[3].i, *p10 = high + x.low * from[3].i, *p11 = high + x.high * from[3].i;
-          T* q = out + w * to[3].i;
+          const ELEMENT *p00 = low + x.low * from[3].i, *p01 = low + x.high * from[3].i, *p10 = high + x.low * from[3].i, *p11 = high + x.high * from[3].i;
+          ELEMENT* q = out + w * to[3].i;
           int64_t k = 0;
           if (to[1].i == 1 && from[1].i == 1) {
             const V a = kf_set<C>(x.a), b = kf_set<C>(x.b), d = kf_set<C>(y.a), e = kf_set<C>(y.b);
@@ -61,7 +61,7 @@ KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
           }
           for (; k < channels; ++k) {
             const int64_t f = k * from[1].i;
-            q[k * to[1].i] = kf_to<T>(y.a * kf_fma(one(p01 + f), x.b, one(p00 + f) * x.a) + y.b * kf_fma(one(p11 + f), x.b, one(p10 + f) * x.a));
+            q[k * to[1].i] = kf_to<ELEMENT>(y.a * kf_fma(one(p01 + f), x.b, one(p00 + f) * x.a) + y.b * kf_fma(one(p11 + f), x.b, one(p10 + f) * x.a));
           }
         }
       } else if (from[3].i == 1 && wide <= 2 * BLOCK) {
@@ -70,12 +70,12 @@ KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
         for (; i + W <= wide; i += W) kf_store(joined + i, kf_fma(kf_load(high + first + i), b, kf_load(low + first + i) * a));
         for (; i < wide; ++i) joined[i] = kf_fma(one(high + first + i), y.b, one(low + first + i) * y.a);
         for (int64_t w = 0; w < n; ++w)
-          out[w * to[3].i] = kf_to<T>(kf_fma(joined[column[w].high - first], column[w].b, joined[column[w].low - first] * column[w].a));
+          out[w * to[3].i] = kf_to<ELEMENT>(kf_fma(joined[column[w].high - first], column[w].b, joined[column[w].low - first] * column[w].a));
       } else {
         for (int64_t w = 0; w < n; ++w) {
           const Source x = column[w];
           const int64_t l = x.low * from[3].i, r = x.high * from[3].i;
-          out[w * to[3].i] = kf_to<T>(y.a * kf_fma(one(low + r), x.b, one(low + l) * x.a) + y.b * kf_fma(one(high + r), x.b, one(high + l) * x.a));
+          out[w * to[3].i] = kf_to<ELEMENT>(y.a * kf_fma(one(low + r), x.b, one(low + l) * x.a) + y.b * kf_fma(one(high + r), x.b, one(high + l) * x.a));
         }
       }
     }

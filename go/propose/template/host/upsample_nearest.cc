@@ -28,22 +28,22 @@ KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
     // The work is rows: of an image with NHWC, of a plane with NCHW.
     const int64_t planes = LAST ? 1 : channels;
     int64_t before = -1, plane = -1;
-    const T* same = nullptr;
+    const ELEMENT* same = nullptr;
     for (int64_t row = begin; row < end; ++row) {
       const int64_t h = row % oh, p = row / oh, image = p / planes, c = p % planes, y = source(h, ih, oh, sh);
-      T* out = (T*)args[0].p + image * to[0].i + c * to[1].i + h * to[2].i + w0 * to[3].i;
-      const T* in = (const T*)args[1].p + image * from[0].i + c * from[1].i + y * from[2].i;
+      ELEMENT* out = (ELEMENT*)args[0].p + image * to[0].i + c * to[1].i + h * to[2].i + w0 * to[3].i;
+      const ELEMENT* in = (const ELEMENT*)args[1].p + image * from[0].i + c * from[1].i + y * from[2].i;
       if constexpr (LAST) {
         for (int64_t w = 0; w < n; ++w) {
-          T* q = out + w * to[3].i;
-          const T* r = in + column[w] * from[3].i;
-          if (to[1].i == 1 && from[1].i == 1) __builtin_memcpy(q, r, channels * sizeof(T));
+          ELEMENT* q = out + w * to[3].i;
+          const ELEMENT* r = in + column[w] * from[3].i;
+          if (to[1].i == 1 && from[1].i == 1) __builtin_memcpy(q, r, channels * sizeof(ELEMENT));
           else for (int64_t k = 0; k < channels; ++k) q[k * to[1].i] = r[k * from[1].i];
         }
       } else if (to[3].i != 1 || from[3].i != 1) {
         for (int64_t w = 0; w < n; ++w) out[w * to[3].i] = in[column[w] * from[3].i];
       } else if (REUSE && p == plane && y == before) {
-        __builtin_memcpy(out, same, n * sizeof(T));
+        __builtin_memcpy(out, same, n * sizeof(ELEMENT));
       } else {
         for (int64_t w = 0; w < n; ++w) out[w] = in[column[w]];
         same = out;
