@@ -123,7 +123,7 @@ func (batchNormPlanes) Applies(c *card.Card) bool {
 }
 
 func (batchNormPlanes) Params(c *card.Card, f propose.Facts) []Param {
-	params := []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, grain()}
+	params := []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 4}, grain()}
 	return append(params, streaming(c, f)...)
 }
 
@@ -157,7 +157,7 @@ func denseChannels(sizes, strides []int64) bool {
 }
 
 func (batchNormChannels) Params(c *card.Card, f propose.Facts) []Param {
-	params := []Param{lanes(f), {"ROWS", []int{1, 2, 4, 8}, 4}, grain()}
+	params := []Param{lanes(f), {"ROWS", []int{1, 2, 4, 8}, 2}, grain()}
 	return append(params, streaming(c, f)...)
 }
 
