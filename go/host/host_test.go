@@ -259,7 +259,7 @@ func TestALogIsFilteredToTheCandidate(t *testing.T) {
 	log := strings.Join([]string{
 		"In file included from <command-line>:",
 		"/tmp/scratch/x/candidate.cc:1:2: error: from /home/user/.ssh/id_rsa: here",
-		"candidate.cc:3:1: error: 'x' was not declared in '/root/secret/file.h'",
+		"candidate.cc:3:1: error: 'x' was not declared in '/home/ada/secret/file.h'",
 		"    3 | x = 1;",
 		"      | ^",
 		"/etc/passwd:1:1: error: root:x:0:0",
