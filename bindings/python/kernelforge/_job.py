@@ -264,6 +264,7 @@ class Job:
                 {r["card"]: _studies.verdicts(r) for r in runs},
                 self._reasons(runs),
             ),
+            "attributed": round(self.profile.attributed, 4),
             "model": model,
             "outputs": outputs,
             "seconds": {k: round(v, 2) for k, v in self.seconds.items()},
