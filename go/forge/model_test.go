@@ -127,6 +127,8 @@ func TestOnlyConfirmedNodesWin(t *testing.T) {
 	events, _ := run1(t, config)
 	if v := view(t, path); len(v.Runs[0].Winners) != 0 || v.Runs[0].State != runEnded {
 		t.Errorf("%d winners, run %s", len(v.Runs[0].Winners), v.Runs[0].State)
+	} else if seen := v.Runs[0].Confirmed; len(seen) != 4 || seen[0].Accepted || seen[0].Low != 1.001 {
+		t.Errorf("the view tells of the confirmations %+v (expected the four that were refused)", seen)
 	}
 	if kinds(events)[store.KindModel] != 0 || len(asked) != 4 {
 		t.Errorf("events %v, confirmed %v (expected two nodes for each of two variants, no model)", kinds(events), asked)

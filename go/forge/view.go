@@ -5,6 +5,7 @@ package forge
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -52,6 +53,8 @@ type RunView struct {
 	Nodes    []NodeLine `json:"nodes"`
 	Best     float64    `json:"best"` // least cost, eager's 1 included
 	Winners  []Winner   `json:"winners"`
+	// Confirmed is every confirmation, also of finalists that eager beat, by variant and node.
+	Confirmed []samplesEvent `json:"confirmed"`
 }
 
 // NodeLine is a node in a tree.
@@ -145,9 +148,19 @@ func View(s *store.Store, id string) (*StudyView, error) {
 			}
 		}
 		best, _ := tree.tree.Best()
-		view.Runs = append(view.Runs, RunView{c.ID, c.Overload, run.state.State, run.state.Why, tree.lines(), best, append([]Winner{}, winners...)})
+		view.Runs = append(view.Runs, RunView{c.ID, c.Overload, run.state.State, run.state.Why, tree.lines(), best, append([]Winner{}, winners...),
+			run.confirmations()})
 	}
 	return view, nil
+}
+
+// confirmations lists what was confirmed, in an order that does not depend on the log's.
+func (p *runHistory) confirmations() []samplesEvent {
+	all := []samplesEvent{}
+	for _, key := range slices.Sorted(maps.Keys(p.confirmed)) {
+		all = append(all, p.confirmed[key])
+	}
+	return all
 }
 
 // Node gives one node of a run.

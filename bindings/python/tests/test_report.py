@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from kernelforge._job import _why_eager
 from kernelforge._measure import from_pairs, median_interval
 from kernelforge._progress import Progress, span
 from kernelforge._report import Report, rows_of
@@ -207,3 +208,19 @@ def test_progress_paints_unless_told_not_to(monkeypatch):
 )
 def test_durations_for_people(seconds, text):
     assert span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("run", "why"),
+    [
+        (
+            {"nodes": [{}, {}], "best": 0.9, "confirmed": [{"accepted": False, "ratio": 1.02, "low": 0.991}, {"accepted": False, "ratio": 0.9, "low": 0.8}]},
+            "best candidate 1.02x when confirmed, at least 0.99: no gain above the margin",
+        ),
+        ({"nodes": [{}, {}], "best": 0.8, "confirmed": []}, "best candidate 1.25x in search, no gain confirmed"),
+        ({"nodes": [{}, {}], "best": 1.0, "confirmed": []}, "no candidate was faster"),
+        ({"nodes": [{}], "best": 1.0, "confirmed": [], "why": "budget: seconds"}, "not reached within the budget"),
+    ],
+)  # fmt: skip
+def test_a_card_that_eager_keeps_says_how_near_it_came(run, why):
+    assert _why_eager(run) == why
