@@ -11,7 +11,7 @@ namespace {
 std::shared_ptr<kfr_buffer> make(uint64_t bytes) {
   kfr_buffer* buffer = nullptr;
   kfr_error error{};
-  check(kfr_buffer_create(bytes, &buffer, &error), error);
+  check(kfr_buffer_create(bytes, KFR_HOST, &buffer, &error), error);
   return {buffer, kfr_buffer_free};
 }
 

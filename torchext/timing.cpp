@@ -96,7 +96,7 @@ std::vector<double> time_reference(uint32_t samples) {
   std::vector<double> out(samples);
   kfr_error error{};
   const kfr_parallel parallel = torch_parallel();
-  check(kfr_time_reference(&parallel, samples, out.data(), &error), error);
+  check(kfr_time_reference(KFR_HOST, &parallel, nullptr, samples, out.data(), &error), error);
   return out;
 }
 

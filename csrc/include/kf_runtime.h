@@ -38,7 +38,8 @@ typedef enum kfr_status {
   KFR_NO_DEVICE = 7,    /* no such device, or the target is not built */
   KFR_LAUNCH = 8,       /* the launch was refused before any kernel ran */
   KFR_SYSTEM = 9,       /* the operating system refused (memory, file, mapping) */
-  KFR_DRIVER = 10       /* the CUDA driver refused */
+  KFR_DRIVER = 10,      /* the CUDA driver refused */
+  KFR_FAULT = 11        /* a kernel faulted on the device: this process's CUDA context is lost, and only a new process gets another */
 } kfr_status;
 
 /* text: what was tried, on which thing: what was found (expected what). hint: what the reader can do, or "". Both nul. */
@@ -50,6 +51,32 @@ typedef struct kfr_error {
 
 /* Returns KFR_ABI_VERSION of the library that was loaded; compare before any other call. */
 uint32_t kfr_abi_version(void);
+
+/* ---- devices --------------------------------------------------------------------------------------------- */
+
+/* What a CUDA device is. Strings are nul terminated. */
+typedef struct kfr_device_info {
+  char name[128];       /* as the driver says it: "NVIDIA H200" */
+  int32_t major, minor; /* compute capability */
+  int32_t sm_count;
+  int32_t driver; /* the CUDA version that the driver speaks, 1000 x major + 10 x minor: 13000 */
+  int32_t warp;   /* threads */
+  int64_t l2_bytes;
+  int64_t smem_optin; /* most dynamic shared memory a block can have, bytes */
+  int64_t memory_bytes;
+  uint8_t vmm;       /* buffers are virtual memory with unmapped ranges on both sides; 0: legacy IPC, without them */
+  uint8_t read_only; /* an import that is not writable cannot be written by a kernel */
+  uint8_t uuid[16];
+  char pci[32]; /* "0000:19:00.0" */
+} kfr_device_info;
+
+/* Opens the CUDA driver at its first use (libcuda.so.1, or the file that KERNELFORGE_LIBCUDA names), and makes the primary context of a device, the
+ * one that torch uses, current in the calling thread. The context is kept for the life of the process. Repeating it is cheap.
+ * device  a CUDA ordinal as this process counts them (CUDA_VISIBLE_DEVICES).
+ * info    filled on success; NULL allowed.
+ * Returns KFR_OK, KFR_BAD_ARGUMENT (a negative ordinal), KFR_NO_DEVICE (no driver, no such device, driver too old, device taken by another process in
+ * exclusive mode, an MPS server that cannot be reached; the hint says which), KFR_SYSTEM (no memory for a context), KFR_DRIVER, KFR_FAULT. */
+kfr_status kfr_device_open(int32_t device, kfr_device_info* info, kfr_error* error);
 
 /* ---- words: element types and overloads ---------------------------------------------------------------- */
 
@@ -83,9 +110,9 @@ typedef struct kfr_plan kfr_plan;
  *
  * Expressions are evaluated here, once, with the call's sizes and the device's facts; `threads` is the plan's own field.
  * The image is checked (kfr_code_check) on a sealed copy and loaded from that copy, from memory; loading runs no code of the image.
- * device  KFR_HOST or a CUDA ordinal.
+ * device  KFR_HOST or a CUDA ordinal, which is opened here if it is not yet (kfr_device_open).
  * plan    owned by the caller until published; free with kfr_plan_free. A published plan is never freed (a reader may hold it).
- * Returns KFR_OK, KFR_BAD_ARGUMENT (also: overload ids are used up), KFR_BAD_SPEC, KFR_BAD_CODE, KFR_NO_DEVICE, KFR_SYSTEM, KFR_DRIVER. */
+ * Returns KFR_OK, KFR_BAD_ARGUMENT (also: overload ids are used up), KFR_BAD_SPEC, KFR_BAD_CODE, KFR_NO_DEVICE, KFR_SYSTEM, KFR_DRIVER, KFR_FAULT. */
 kfr_status kfr_plan_create(const char* json, size_t json_n, const void* image, size_t image_n, int32_t device, kfr_plan** plan,
                            kfr_error* error);
 void kfr_plan_free(kfr_plan* plan); /* NULL allowed; refused silently for a published plan */
@@ -147,11 +174,17 @@ typedef struct kfr_parallel {
 /* Runs the plan's kernels in order. slots: inputs, outputs, workspaces (kfr_plan_info). Workspaces marked zeroed are cleared here.
  * An output that is an input (alias) is written through the input's slot; its own slot is not read. A slot that a kernel uses is not NULL.
  * parallel  host target only; its thread count must be the plan's (KFR_LAUNCH otherwise: the plan was judged with that count).
- * stream    CUstream for CUDA, ignored for host (which returns when the work is done).
- * Launching allocates nothing and takes no lock. On any status but KFR_OK no kernel ran (host).
+ * stream    CUstream for CUDA (NULL: the legacy default stream), where this returns when the work is queued, under stream capture too; ignored for
+ *           host, which returns when the work is done.
+ * Launching allocates nothing and takes no lock. On any status but KFR_OK no kernel ran (host), or the first ones were queued (CUDA).
+ * CUDA: a thread without a current context gets the device's primary context. A fault of a kernel is told by a later call, as KFR_FAULT.
  * An image's crash is the process's crash: only judged code runs outside the worker. */
 kfr_status kfr_launch(const kfr_plan* plan, void* const* slots, uint32_t count, const kfr_parallel* parallel, void* stream,
                       kfr_error* error);
+
+/* Waits until all work queued on a stream is done; KFR_HOST: there is nothing to wait for. Under a hanging kernel this never returns: the parent
+ * process kills. KFR_FAULT: a kernel made an illegal access or the like, and the context of this process is lost. */
+kfr_status kfr_stream_wait(int32_t device, void* stream, kfr_error* error);
 
 /* A fixed pool of threads for the worker and the tests; `threads` counts the caller, who works too. Ranges are cut as at::parallel_for cuts
  * them: min(threads, ceildiv(n, grain)) equal parts. Threads sleep between calls (they never spin while the other side is timed).
@@ -167,35 +200,54 @@ void kfr_pool_free(kfr_pool* pool);
  * the compiler itself emits); no DT_NEEDED outside libm/libc/libgcc_s/libstdc++; no static constructors or destructors, no
  * IFUNC, no writable+executable segment, no executable stack, no TLS; all `entries` (nul) defined as functions and nothing else exported.
  * Nothing is writable after relocation (link with -z relro -z now), so a kernel keeps no state between calls; and every table and relocation
- * that the loader would follow lies where it must, so that loading a hostile image cannot write outside it. KFR_BAD_CODE says which rule. */
+ * that the loader would follow lies where it must, so that loading a hostile image cannot write outside it. KFR_BAD_CODE says which rule.
+ * A cubin is checked when its plan is made: an ELF64 for CUDA whose tables lie inside it and that has every entry. */
 kfr_status kfr_code_check(const void* image, size_t image_n, const char* const* entries, size_t count, kfr_error* error);
 
 /* ---- shared buffers with guard pages ---------------------------------------------------------------------- */
 
-/* Memory shared between referee and worker: whole pages with an unmapped range (1 MiB) on both sides, so that an access past either end
- * faults in hardware. Created in the trusted process, zeroed, and sealed so that nobody can resize it; imported by file descriptor in the worker. */
+/* Memory shared between referee and worker: whole pages with an unmapped range on both sides, so that an access past either end faults in
+ * hardware. Created in the trusted process, zeroed; imported by file descriptor in the worker. Never part of torch's caching allocator.
+ *   host  4 KiB pages between 1 MiB ranges; the memory file is sealed so that nobody can resize it.
+ *   CUDA  2 MiB pages between 2 MiB ranges (cuMemCreate, exported as a file descriptor). Where the driver cannot export them (no `vmm` in
+ *         kfr_device_info) the descriptor is a small sealed memory file with a legacy IPC handle; then nothing is unmapped and an import is writable.
+ *         `data` is a device address. Imports may outlive their maker, but not where IPC carries them. */
 typedef struct kfr_buffer kfr_buffer;
-kfr_status kfr_buffer_create(uint64_t bytes, kfr_buffer** buffer, kfr_error* error);                               /* read-write */
-kfr_status kfr_buffer_import(int32_t fd, uint64_t bytes, int32_t writable, kfr_buffer** buffer, kfr_error* error); /* fd borrowed */
+/* device: KFR_HOST or a CUDA ordinal, opened if need be. Read-write. KFR_SYSTEM: no memory. */
+kfr_status kfr_buffer_create(uint64_t bytes, int32_t device, kfr_buffer** buffer, kfr_error* error);
+/* fd borrowed; bytes as created, or kfr_buffer_bytes of it. KFR_BAD_ARGUMENT: no such memory behind the descriptor. */
+kfr_status kfr_buffer_import(int32_t fd, uint64_t bytes, int32_t writable, int32_t device, kfr_buffer** buffer, kfr_error* error);
+/* Sets `bytes` bytes from `offset` to a value and returns when it is done, whatever the device. KFR_BAD_ARGUMENT outside the buffer or read-only. */
+kfr_status kfr_buffer_fill(const kfr_buffer* buffer, uint64_t offset, uint64_t bytes, uint8_t value, kfr_error* error);
 void* kfr_buffer_data(const kfr_buffer* buffer);     /* first byte of the mapping */
 uint64_t kfr_buffer_bytes(const kfr_buffer* buffer); /* rounded up to whole pages */
 int32_t kfr_buffer_fd(const kfr_buffer* buffer);     /* owned by the buffer; -1 for an imported one */
-void kfr_buffer_free(kfr_buffer* buffer);            /* unmaps; pointers into it die */
+void kfr_buffer_free(kfr_buffer* buffer);            /* unmaps; pointers into it die; CUDA: nothing may still run on it */
 
 /* ---- timing ---------------------------------------------------------------------------------------------- */
 
 /* Times a plan over a rotating pool of slot sets. One sample = `inner` launches in a row, sets used round robin, divided by inner.
  *
- * sets     nsets x nslots addresses. An output slot that is NULL is allocated (64-byte aligned) before and freed after every launch inside
- *          the timed region, as torch does for eager; workspaces that are NULL likewise. An input is not NULL.
+ * sets     nsets x nslots addresses. An input is not NULL; an output or workspace may be.
+ *            host  what is NULL is allocated (64-byte aligned) before and freed after every launch inside the timed region, as torch does for eager.
+ *            CUDA  what is NULL is allocated once and shared by all sets, as a caching allocator hands out one block again and again.
  * out_ns   `samples` values, nanoseconds a launch, in the order measured; monotonic clock on host, events on CUDA.
- * One untimed launch of every set goes first when `warm` is 1. */
+ * stream   CUDA: the launches are captured once into a graph and every sample replays it between two events, on this stream (NULL: one of the
+ *          runtime's own), so that no host time is measured. Work of other streams must be done before. Each sample goes on with the next sets.
+ * One untimed launch of every set goes first when `warm` is 1. Returns when all is done; KFR_FAULT as in kfr_stream_wait. */
 kfr_status kfr_time_plan(const kfr_plan* plan, void* const* sets, uint32_t nsets, uint32_t nslots, uint32_t samples, uint32_t inner,
                          int32_t warm, const kfr_parallel* parallel, void* stream, double* out_ns, kfr_error* error);
 
-/* Times the reference kernel: a fixed piece of work (a triad over 4 MiB a thread) that both processes run in every block, so that a
- * block in which one process was disturbed can be told by its ratio. Nanoseconds. */
-kfr_status kfr_time_reference(const kfr_parallel* parallel, uint32_t samples, double* out_ns, kfr_error* error);
+/* Times the reference kernel: a fixed piece of work that both processes run in every block, so that a block in which one process was disturbed can
+ * be told by its ratio. Nanoseconds. The first run is not counted.
+ *   host  a triad over 4 MiB a thread; `parallel` is needed, `stream` ignored.
+ *   CUDA  eight copies of 16 MiB within the device, replayed as one graph between events on `stream` (NULL: one of the runtime's own). */
+kfr_status kfr_time_reference(int32_t device, const kfr_parallel* parallel, void* stream, uint32_t samples, double* out_ns, kfr_error* error);
+
+/* Times replays of a graph that somebody else made, such as torch.cuda.CUDAGraph.raw_cuda_graph_exec(): the ruler of kfr_time_plan for eager and for
+ * the dispatch path. graph_exec is a CUgraphExec of the device, borrowed. The first replay is not counted. Nanoseconds a replay.
+ * KFR_NO_DEVICE on KFR_HOST. */
+kfr_status kfr_graph_time(int32_t device, void* graph_exec, void* stream, uint32_t samples, double* out_ns, kfr_error* error);
 
 /* Monotonic clock, nanoseconds: the ruler of both sides. */
 int64_t kfr_now_ns(void);

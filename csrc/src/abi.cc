@@ -17,6 +17,7 @@
 #include "plan.h"
 #include "pool.h"
 #include "table.h"
+#include "target.h"
 #include "timing.h"
 #include "words.h"
 
@@ -54,6 +55,15 @@ void run_pool(void* ctx, int64_t begin, int64_t end, int64_t grain, void (*body)
 extern "C" {
 
 uint32_t kfr_abi_version(void) { return KFR_ABI_VERSION; }
+
+kfr_status kfr_device_open(int32_t device, kfr_device_info* info, kfr_error* error) {
+  return guarded(error, [&] {
+    require(device >= 0, "open a device: expected an ordinal 0, 1, ... (the host needs no opening)");
+    kfr_device_info found{};
+    kf::target_of(device).describe(&found);
+    if (info != nullptr) *info = found;
+  });
+}
 
 int32_t kfr_dtype_from_name(const char* name) {
   const kf::DType* type = name == nullptr ? nullptr : kf::dtype_named(name);
@@ -156,6 +166,10 @@ kfr_status kfr_launch(const kfr_plan* plan, void* const* slots, uint32_t count, 
   });
 }
 
+kfr_status kfr_stream_wait(int32_t device, void* stream, kfr_error* error) {
+  return guarded(error, [&] { kf::target_of(device).wait(stream); });
+}
+
 kfr_status kfr_pool_create(int32_t threads, kfr_pool** pool, kfr_error* error) {
   return guarded(error, [&] {
     require(pool != nullptr, "make a pool: `pool` is NULL");
@@ -181,17 +195,24 @@ kfr_status kfr_code_check(const void* image, size_t image_n, const char* const* 
   });
 }
 
-kfr_status kfr_buffer_create(uint64_t bytes, kfr_buffer** buffer, kfr_error* error) {
+kfr_status kfr_buffer_create(uint64_t bytes, int32_t device, kfr_buffer** buffer, kfr_error* error) {
   return guarded(error, [&] {
     require(buffer != nullptr, "make a buffer: `buffer` is NULL");
-    *buffer = new kfr_buffer(bytes);
+    *buffer = kf::target_of(device).make_buffer(bytes).release();
   });
 }
 
-kfr_status kfr_buffer_import(int32_t fd, uint64_t bytes, int32_t writable, kfr_buffer** buffer, kfr_error* error) {
+kfr_status kfr_buffer_import(int32_t fd, uint64_t bytes, int32_t writable, int32_t device, kfr_buffer** buffer, kfr_error* error) {
   return guarded(error, [&] {
     require(buffer != nullptr, "import a buffer: `buffer` is NULL");
-    *buffer = new kfr_buffer(fd, bytes, writable != 0);
+    *buffer = kf::target_of(device).import_buffer(fd, bytes, writable != 0).release();
+  });
+}
+
+kfr_status kfr_buffer_fill(const kfr_buffer* buffer, uint64_t offset, uint64_t bytes, uint8_t value, kfr_error* error) {
+  return guarded(error, [&] {
+    require(buffer != nullptr, "fill a buffer: `buffer` is NULL");
+    buffer->fill(offset, bytes, value);
   });
 }
 
@@ -208,10 +229,19 @@ kfr_status kfr_time_plan(const kfr_plan* plan, void* const* sets, uint32_t nsets
   });
 }
 
-kfr_status kfr_time_reference(const kfr_parallel* parallel, uint32_t samples, double* out_ns, kfr_error* error) {
+kfr_status kfr_time_reference(int32_t device, const kfr_parallel* parallel, void* stream, uint32_t samples, double* out_ns,
+                              kfr_error* error) {
   return guarded(error, [&] {
-    require(parallel != nullptr && out_ns != nullptr, "time the reference kernel: `parallel` or `out_ns` is NULL");
-    kf::time_reference(*parallel, samples, out_ns);
+    require(out_ns != nullptr, "time the reference kernel: `out_ns` is NULL");
+    kf::target_of(device).time_reference(parallel, stream, samples, out_ns);
+  });
+}
+
+kfr_status kfr_graph_time(int32_t device, void* graph_exec, void* stream, uint32_t samples, double* out_ns, kfr_error* error) {
+  return guarded(error, [&] {
+    require(graph_exec != nullptr && out_ns != nullptr, "time a graph: `graph_exec` or `out_ns` is NULL");
+    kf::check_samples("time a graph", samples);
+    kf::target_of(device).time_graph(graph_exec, stream, samples, out_ns);
   });
 }
 

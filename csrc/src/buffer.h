@@ -1,29 +1,42 @@
-// buffer.h: shared memory with an unmapped range on both sides, so that an access past either end faults.
+// buffer.h: memory that two processes share, with an unmapped range on both sides, so that an access past either end faults.
+//
+// One handle, made by a target: of a memory file (buffer.cc, host) or of device memory (cuda_buffer.cc).
 #ifndef KF_BUFFER_H_
 #define KF_BUFFER_H_
 
 #include <cstdint>
+#include <memory>
 
-// [guard | pages | guard], one reservation; only the pages in the middle are mapped from the memory file.
 struct kfr_buffer {
  public:
-  explicit kfr_buffer(uint64_t bytes);                // a new memory file, sealed against resizing
-  kfr_buffer(int fd, uint64_t bytes, bool writable);  // somebody else's
-  ~kfr_buffer();
+  virtual ~kfr_buffer() = default;
   kfr_buffer(const kfr_buffer&) = delete;
   kfr_buffer& operator=(const kfr_buffer&) = delete;
 
   void* data() const { return data_; }
   uint64_t bytes() const { return bytes_; }
   int fd() const { return fd_; }
+  // Throws Error(KFR_BAD_ARGUMENT) for a range that does not lie inside, or read-only memory.
+  void fill(uint64_t offset, uint64_t bytes, uint8_t value) const;
 
- private:
-  void map(int fd, bool writable);
+ protected:
+  kfr_buffer() = default;
+  virtual void set(uint64_t offset, uint64_t bytes, uint8_t value) const = 0;
 
-  uint64_t bytes_;  // whole pages
-  int fd_ = -1;     // owned; -1 for an imported buffer
-  void* base_ = nullptr;
+  uint64_t bytes_ = 0;  // whole pages
+  int fd_ = -1;         // owned by the maker's buffer; -1 for an imported one
   void* data_ = nullptr;
+  bool writable_ = true;
 };
 
+namespace kf {
+
+// Rounds up to whole pages of a size. Throws Error(KFR_BAD_ARGUMENT) for no bytes, or more than any machine has.
+uint64_t whole_pages(uint64_t bytes, uint64_t page);
+
+// A new memory file, sealed against resizing; and somebody else's.
+std::unique_ptr<kfr_buffer> make_host_buffer(uint64_t bytes);
+std::unique_ptr<kfr_buffer> import_host_buffer(int fd, uint64_t bytes, bool writable);
+
+}  // namespace kf
 #endif  // KF_BUFFER_H_

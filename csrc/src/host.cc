@@ -97,6 +97,9 @@ class HostProgram final : public Program {
     for (size_t k = 0; k < spec_.kernels.size(); ++k) run(spec_.kernels[k], entries_[k], slots, *parallel);
   }
   void warm() const override {}
+  void time(const Series& series, const kfr_parallel* parallel, void*, double* out_ns) const override {
+    time_on_host(*this, series, parallel, out_ns);
+  }
 
  private:
   struct Body {
@@ -156,6 +159,18 @@ class HostTarget final : public Target {
     names->define("cache_line", fact(_SC_LEVEL1_DCACHE_LINESIZE, 64));
     names->define("l2_bytes", fact(_SC_LEVEL2_CACHE_SIZE, int64_t{1} << 20));
     return std::make_unique<HostCode>(image, read_id(plan.need("id")), threads);
+  }
+  void describe(kfr_device_info*) const override { throw Error(KFR_NO_DEVICE, "open the host as a device: it is none"); }
+  void wait(void*) const override {}
+  std::unique_ptr<kfr_buffer> make_buffer(uint64_t bytes) const override { return make_host_buffer(bytes); }
+  std::unique_ptr<kfr_buffer> import_buffer(int fd, uint64_t bytes, bool writable) const override {
+    return import_host_buffer(fd, bytes, writable);
+  }
+  void time_reference(const kfr_parallel* parallel, void*, uint32_t samples, double* out_ns) const override {
+    time_host_reference(parallel, samples, out_ns);
+  }
+  void time_graph(void*, void*, uint32_t, double*) const override {
+    throw Error(KFR_NO_DEVICE, "time a graph on the host: CUDA devices have graphs (expected an ordinal 0, 1, ...)");
   }
 };
 

@@ -1,6 +1,6 @@
 // target.h: what a kind of device must be able to do. host.cc is one target; the CUDA target is another file beside it.
 //
-//   Target   opens a plan's image and tells the device's facts
+//   Target   opens a plan's image, tells the device's facts, makes buffers of its memory, and has a reference kernel
 //   Code     an opened image while its plan is made: reads the target's own launch geometry, then binds the spec
 //   Program  loaded code of one plan, ready to launch; immutable, used by many threads at once
 #ifndef KF_TARGET_H_
@@ -11,8 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "buffer.h"
 #include "json.h"
 #include "spec.h"
+#include "timing.h"
 
 namespace kf {
 
@@ -23,6 +25,8 @@ class Program {
   virtual void launch(void* const* slots, const kfr_parallel* parallel, void* stream) const = 0;
   // Launches once on scratch memory, so that nothing is left to load at the first real call. Nothing on the host.
   virtual void warm() const = 0;
+  // Times itself by the target's ruler (kfr_time_plan).
+  virtual void time(const Series& series, const kfr_parallel* parallel, void* stream, double* out_ns) const = 0;
 };
 
 class Code {
@@ -42,6 +46,12 @@ class Target {
   virtual const char* name() const = 0;  // the `target` of a pack
   // Takes the fields of a plan that only this target has, and defines the device's names. The image must outlive the Code.
   virtual std::unique_ptr<Code> open(std::string_view image, json::Fields& plan, Names* names) const = 0;
+  virtual void describe(kfr_device_info* info) const = 0;  // opens the device
+  virtual void wait(void* stream) const = 0;
+  virtual std::unique_ptr<kfr_buffer> make_buffer(uint64_t bytes) const = 0;
+  virtual std::unique_ptr<kfr_buffer> import_buffer(int fd, uint64_t bytes, bool writable) const = 0;
+  virtual void time_reference(const kfr_parallel* parallel, void* stream, uint32_t samples, double* out_ns) const = 0;
+  virtual void time_graph(void* graph_exec, void* stream, uint32_t samples, double* out_ns) const = 0;
 };
 
 // The target of a device ordinal. Throws Error(KFR_NO_DEVICE).

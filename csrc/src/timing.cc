@@ -25,15 +25,11 @@ void* allocate(uint64_t bytes) { return std::aligned_alloc(kAlign, (std::max<uin
 // One set of slots, ready to launch again and again: what is NULL in it is allocated before each launch and freed after.
 class Timed {
  public:
-  Timed(const kfr_plan& plan, void* const* slots) : plan_(plan), slots_(slots, slots + plan.slots()) {
-    size_t inputs = plan.inputs.size(), outputs = plan.outputs.size();
-    for (uint32_t i = 0; i < slots_.size(); ++i) {
-      if (slots_[i] != nullptr) continue;
-      if (i < inputs) throw Error(KFR_BAD_ARGUMENT, "time " + ticked(plan.id) + ": input slot " + std::to_string(i) + " is NULL");
-      if (i >= inputs + outputs)
-        missing_.push_back({i, plan.workspace_bytes[i - inputs - outputs]});
-      else if (plan.outputs[i - inputs].alias < 0)
-        missing_.push_back({i, plan.outputs[i - inputs].span_bytes});
+  Timed(const Program& program, const Series& series, uint32_t index) : program_(program) {
+    void* const* slots = series.sets.set(index);
+    slots_.assign(slots, slots + series.sets.nslots);
+    for (const Series::Missing& m : series.missing) {
+      if (slots_[m.slot] == nullptr) missing_.push_back(m);
     }
   }
   ~Timed() { release(); }
@@ -41,31 +37,44 @@ class Timed {
   Timed(const Timed&) = delete;
   Timed& operator=(const Timed&) = delete;
 
-  void launch(const kfr_parallel* parallel, void* stream) {
-    for (const Missing& m : missing_) {
+  void launch(const kfr_parallel* parallel) {
+    for (const Series::Missing& m : missing_) {
       slots_[m.slot] = allocate(m.bytes);
-      if (slots_[m.slot] == nullptr)
-        throw Error(KFR_SYSTEM, "time " + ticked(plan_.id) + ": no memory for " + std::to_string(m.bytes) + " bytes");
+      if (slots_[m.slot] == nullptr) throw Error(KFR_SYSTEM, "no memory for " + std::to_string(m.bytes) + " bytes");
     }
-    plan_.program->launch(slots_.data(), parallel, stream);
+    program_.launch(slots_.data(), parallel, nullptr);
     release();
   }
 
  private:
-  struct Missing {
-    uint32_t slot;
-    uint64_t bytes;
-  };
   void release() {
-    for (const Missing& m : missing_) {
+    for (const Series::Missing& m : missing_) {
       std::free(slots_[m.slot]);
       slots_[m.slot] = nullptr;
     }
   }
-  const kfr_plan& plan_;
+  const Program& program_;
   std::vector<void*> slots_;
-  std::vector<Missing> missing_;
+  std::vector<Series::Missing> missing_;
 };
+
+// Inputs come first and must be there; an output that is an input has no memory of its own.
+std::vector<Series::Missing> missing_slots(const kfr_plan& plan, const TimedSets& sets) {
+  auto inputs = static_cast<uint32_t>(plan.inputs.size()), outputs = static_cast<uint32_t>(plan.outputs.size());
+  for (uint32_t set = 0; set < sets.nsets; ++set) {
+    for (uint32_t i = 0; i < inputs; ++i) {
+      if (sets.set(set)[i] == nullptr) throw Error(KFR_BAD_ARGUMENT, "input slot " + std::to_string(i) + " is NULL");
+    }
+  }
+  std::vector<Series::Missing> missing;
+  for (uint32_t i = inputs; i < sets.nslots; ++i) {
+    if (i >= inputs + outputs)
+      missing.push_back({i, plan.workspace_bytes[i - inputs - outputs]});
+    else if (plan.outputs[i - inputs].alias < 0)
+      missing.push_back({i, plan.outputs[i - inputs].span_bytes});
+  }
+  return missing;
+}
 
 }  // namespace
 
@@ -75,37 +84,48 @@ int64_t now_ns() noexcept {
   return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
 }
 
+void check_samples(const char* what, uint32_t samples) {
+  if (samples >= 1 && samples <= kTimesMax) return;
+  throw Error(KFR_BAD_ARGUMENT,
+              std::string(what) + ": " + std::to_string(samples) + " samples (expected 1 to " + std::to_string(kTimesMax) + ")");
+}
+
 void time_plan(const kfr_plan& plan, const TimedSets& sets, uint32_t samples, uint32_t inner, bool warm, const kfr_parallel* parallel,
                void* stream, double* out_ns) {
-  if (sets.nslots != plan.slots()) {
-    throw Error(KFR_BAD_ARGUMENT, "time " + ticked(plan.id) + ": " + std::to_string(sets.nslots) + " slots in a set (expected " +
-                                      std::to_string(plan.slots()) + ")");
-  }
-  if (sets.nsets == 0 || samples == 0 || inner == 0 || sets.nsets > kTimesMax || samples > kTimesMax || inner > kTimesMax) {
-    throw Error(KFR_BAD_ARGUMENT, "time " + ticked(plan.id) + ": sets, samples and inner must each be 1 to " + std::to_string(kTimesMax));
-  }
+  try {
+    if (sets.nslots != plan.slots()) {
+      throw Error(KFR_BAD_ARGUMENT,
+                  std::to_string(sets.nslots) + " slots in a set (expected " + std::to_string(plan.slots()) + ")");
+    }
+    if (sets.nsets == 0 || samples == 0 || inner == 0 || sets.nsets > kTimesMax || samples > kTimesMax || inner > kTimesMax)
+      throw Error(KFR_BAD_ARGUMENT, "sets, samples and inner must each be 1 to " + std::to_string(kTimesMax));
+    plan.program->time({sets, samples, inner, warm, missing_slots(plan, sets)}, parallel, stream, out_ns);
+  } catch (const Error& e) { throw e.within("time " + ticked(plan.id)); }
+}
+
+void time_on_host(const Program& program, const Series& series, const kfr_parallel* parallel, double* out_ns) {
   std::vector<Timed> calls;
-  calls.reserve(sets.nsets);
-  for (uint32_t i = 0; i < sets.nsets; ++i) calls.emplace_back(plan, sets.sets + size_t{i} * sets.nslots);
-  if (warm) {
-    for (Timed& call : calls) call.launch(parallel, stream);
+  calls.reserve(series.sets.nsets);
+  for (uint32_t i = 0; i < series.sets.nsets; ++i) calls.emplace_back(program, series, i);
+  if (series.warm) {
+    for (Timed& call : calls) call.launch(parallel);
   }
   size_t next = 0;
-  for (uint32_t s = 0; s < samples; ++s) {
+  for (uint32_t s = 0; s < series.samples; ++s) {
     int64_t start = now_ns();
-    for (uint32_t k = 0; k < inner; ++k) {
-      calls[next].launch(parallel, stream);
+    for (uint32_t k = 0; k < series.inner; ++k) {
+      calls[next].launch(parallel);
       if (++next == calls.size()) next = 0;
     }
-    out_ns[s] = static_cast<double>(now_ns() - start) / inner;
+    out_ns[s] = static_cast<double>(now_ns() - start) / series.inner;
   }
 }
 
-void time_reference(const kfr_parallel& parallel, uint32_t samples, double* out_ns) {
-  if (parallel.run == nullptr || parallel.threads < 1 || parallel.threads > 4096 || samples == 0 || samples > kTimesMax) {
-    throw Error(KFR_BAD_ARGUMENT,
-                "time the reference kernel: bad `parallel` or sample count (expected 1 to " + std::to_string(kTimesMax) + " samples)");
-  }
+void time_host_reference(const kfr_parallel* given, uint32_t samples, double* out_ns) {
+  if (given == nullptr || given->run == nullptr || given->threads < 1 || given->threads > 4096)
+    throw Error(KFR_BAD_ARGUMENT, "time the reference kernel: no `parallel` of 1 to 4096 threads (the host needs one)");
+  check_samples("time the reference kernel", samples);
+  const kfr_parallel& parallel = *given;
   // a[i] = b[i] + s * c[i] over 4 MiB a thread, three arrays together: larger than a core's L2, so it sees cache and memory of the machine.
   constexpr int64_t kBytesAThread = int64_t{4} << 20;
   int64_t grain = kBytesAThread / 3 / static_cast<int64_t>(sizeof(float)), n = grain * parallel.threads;

@@ -20,14 +20,14 @@ using BufferPtr = std::unique_ptr<kfr_buffer, Free>;
 BufferPtr create(uint64_t bytes) {
   kfr_buffer* buffer = nullptr;
   kfr_error error{};
-  EXPECT_EQ(kfr_buffer_create(bytes, &buffer, &error), KFR_OK) << error.text;
+  EXPECT_EQ(kfr_buffer_create(bytes, KFR_HOST, &buffer, &error), KFR_OK) << error.text;
   return BufferPtr(buffer);
 }
 
 BufferPtr import(int fd, uint64_t bytes, bool writable) {
   kfr_buffer* buffer = nullptr;
   kfr_error error{};
-  EXPECT_EQ(kfr_buffer_import(fd, bytes, writable, &buffer, &error), KFR_OK) << error.text;
+  EXPECT_EQ(kfr_buffer_import(fd, bytes, writable, KFR_HOST, &buffer, &error), KFR_OK) << error.text;
   return BufferPtr(buffer);
 }
 
@@ -92,16 +92,16 @@ TEST(Buffer, AnImportOutlivesItsMaker) {
 TEST(Buffer, RefusesWhatCannotBe) {
   kfr_buffer* buffer = nullptr;
   kfr_error error{};
-  EXPECT_EQ(kfr_buffer_create(0, &buffer, &error), KFR_BAD_ARGUMENT);
-  EXPECT_EQ(kfr_buffer_create(UINT64_MAX, &buffer, &error), KFR_BAD_ARGUMENT);
-  EXPECT_EQ(kfr_buffer_create(4096, nullptr, &error), KFR_BAD_ARGUMENT);
+  EXPECT_EQ(kfr_buffer_create(0, KFR_HOST, &buffer, &error), KFR_BAD_ARGUMENT);
+  EXPECT_EQ(kfr_buffer_create(UINT64_MAX, KFR_HOST, &buffer, &error), KFR_BAD_ARGUMENT);
+  EXPECT_EQ(kfr_buffer_create(4096, KFR_HOST, nullptr, &error), KFR_BAD_ARGUMENT);
   BufferPtr small = create(4096);
-  EXPECT_EQ(kfr_buffer_import(kfr_buffer_fd(small.get()), 8192, 1, &buffer, &error), KFR_BAD_ARGUMENT);
+  EXPECT_EQ(kfr_buffer_import(kfr_buffer_fd(small.get()), 8192, 1, KFR_HOST, &buffer, &error), KFR_BAD_ARGUMENT);
   EXPECT_NE(std::string(error.text).find("it has 4096 bytes"), std::string::npos) << error.text;
-  EXPECT_EQ(kfr_buffer_import(-1, 4096, 1, &buffer, &error), KFR_SYSTEM);
+  EXPECT_EQ(kfr_buffer_import(-1, 4096, 1, KFR_HOST, &buffer, &error), KFR_SYSTEM);
   int pipes[2];
   ASSERT_EQ(pipe(pipes), 0);
-  EXPECT_EQ(kfr_buffer_import(pipes[0], 4096, 0, &buffer, &error), KFR_BAD_ARGUMENT);
+  EXPECT_EQ(kfr_buffer_import(pipes[0], 4096, 0, KFR_HOST, &buffer, &error), KFR_BAD_ARGUMENT);
   close(pipes[0]);
   close(pipes[1]);
   EXPECT_EQ(buffer, nullptr);

@@ -78,14 +78,14 @@ TEST(Timing, RefusesWhatCannotBe) {
   EXPECT_EQ(time(set, 1, 2, 1, 1, &one.parallel), KFR_LAUNCH);
   EXPECT_EQ(time(set, 1, 2, 1, 1, nullptr), KFR_BAD_ARGUMENT);
   EXPECT_EQ(x[0], 0);
-  EXPECT_EQ(kfr_time_reference(nullptr, 1, &ns, &error), KFR_BAD_ARGUMENT);
-  EXPECT_EQ(kfr_time_reference(&pool.parallel, 0, &ns, &error), KFR_BAD_ARGUMENT);
+  EXPECT_EQ(kfr_time_reference(KFR_HOST, nullptr, nullptr, 1, &ns, &error), KFR_BAD_ARGUMENT);
+  EXPECT_EQ(kfr_time_reference(KFR_HOST, &pool.parallel, nullptr, 0, &ns, &error), KFR_BAD_ARGUMENT);
 }
 
 TEST(Timing, TheReferenceKernelUsesEveryThreadAndTakesTime) {
   Pool pool(2);
   double ns[3] = {};
-  ASSERT_EQ(kfr_time_reference(&pool.parallel, 3, ns, nullptr), KFR_OK);
+  ASSERT_EQ(kfr_time_reference(KFR_HOST, &pool.parallel, nullptr, 3, ns, nullptr), KFR_OK);
   for (double v : ns) EXPECT_GT(v, 1000);  // 8 MiB cannot move in a microsecond
 }
 

@@ -36,6 +36,7 @@ const (
 	Launch
 	System
 	Driver
+	Faulted
 )
 
 // Error is what csrc said.
@@ -115,8 +116,8 @@ type Library struct {
 	poolUse    func(pool Pool, parallel *Parallel)
 	poolFree   func(pool Pool)
 
-	bufferCreate func(bytes uint64, buffer *Memory, e *cError) int32
-	bufferImport func(fd int32, bytes uint64, writable int32, buffer *Memory, e *cError) int32
+	bufferCreate func(bytes uint64, device int32, buffer *Memory, e *cError) int32
+	bufferImport func(fd int32, bytes uint64, writable, device int32, buffer *Memory, e *cError) int32
 	bufferData   func(buffer Memory) uintptr
 	bufferBytes  func(buffer Memory) uint64
 	bufferFD     func(buffer Memory) int32
@@ -124,7 +125,7 @@ type Library struct {
 
 	timePlan func(plan Plan, sets unsafe.Pointer, nsets, nslots, samples, inner uint32, warm int32, parallel *Parallel, stream uintptr,
 		out *float64, e *cError) int32
-	timeReference func(parallel *Parallel, samples uint32, out *float64, e *cError) int32
+	timeReference func(device int32, parallel *Parallel, stream uintptr, samples uint32, out *float64, e *cError) int32
 	now           func() int64
 	faultReport   func(fd int32, e *cError) int32
 }
@@ -251,14 +252,14 @@ func (l *Library) TimePlan(plan Plan, sets []uintptr, nsets, samples, inner int,
 func (l *Library) TimeReference(samples int, parallel *Parallel) ([]float64, error) {
 	out := make([]float64, samples)
 	e := &cError{}
-	return out, e.is(l.timeReference(parallel, uint32(samples), &out[0], e), "time the reference kernel")
+	return out, e.is(l.timeReference(Host, parallel, 0, uint32(samples), &out[0], e), "time the reference kernel")
 }
 
 // NewMemory makes shared memory with guard pages, as the trusted process does.
 func (l *Library) NewMemory(bytes uint64) (Memory, error) {
 	var memory Memory
 	e := &cError{}
-	return memory, e.is(l.bufferCreate(bytes, &memory, e), "make a shared buffer")
+	return memory, e.is(l.bufferCreate(bytes, Host, &memory, e), "make a shared buffer")
 }
 
 // Import maps shared memory of another process. The descriptor is borrowed.
@@ -269,7 +270,7 @@ func (l *Library) Import(fd int, bytes uint64, writable bool) (Memory, error) {
 		write = 1
 	}
 	e := &cError{}
-	return memory, e.is(l.bufferImport(int32(fd), bytes, write, &memory, e), "import a shared buffer")
+	return memory, e.is(l.bufferImport(int32(fd), bytes, write, Host, &memory, e), "import a shared buffer")
 }
 
 // Data is the first address of the mapping.
