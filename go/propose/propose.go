@@ -27,15 +27,24 @@ type Brief struct {
 	Seed     int64                         // chance for this proposal; the same brief and seed give the same candidate
 }
 
-// Facts are what the target says of itself, for parameters and expressions.
+// Facts are what the target says of itself, for parameters and expressions. Those of the other target are zero.
 type Facts struct {
-	Target    string // "host" or "cuda"
-	ISA       string // host: "avx512", "avx2", "sse2"
+	Target  string // "host" or "cuda"
+	L2Bytes int64
+
+	// host
+	ISA       string // "avx512", "avx2", "sse2"
 	Threads   int
 	L1Bytes   int64
-	L2Bytes   int64
 	LLCBytes  int64
 	CacheLine int64
+
+	// cuda
+	Arch       string // what code is compiled for: "sm_90a"
+	Device     int    // ordinal, as the user's process counts
+	SMCount    int
+	SmemOptin  int64 // most dynamic shared memory of a block, bytes
+	DeviceName string
 }
 
 // Proposer makes one candidate. It returns ErrExhausted when it has none; any other error means that the source is broken.
