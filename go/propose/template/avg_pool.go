@@ -23,11 +23,11 @@ type average struct {
 }
 
 func averageOf(c *card.Card) (average, bool) {
-	if _, ok := hostCall(c, adaptivePools); ok {
+	if _, ok := callOf(c, adaptivePools); ok {
 		one := [2]int64{1, 1}
 		return average{window: window{kernel: one, stride: one, dilation: one}, adaptive: true}, true
 	}
-	call, ok := hostCall(c, avgPools)
+	call, ok := callOf(c, avgPools)
 	if !ok {
 		return average{}, false
 	}

@@ -20,7 +20,7 @@ var batchNorms = overloads("native_batch_norm _native_batch_norm_legit _native_b
 // batchNormApplies says whether a card is a batch norm in inference whose parameters are vectors and whose only output with elements is the
 // first.
 func batchNormApplies(c *card.Card, layout func(in card.Arg, out card.Output) bool) bool {
-	if _, ok := hostCall(c, batchNorms); !ok {
+	if _, ok := callOf(c, batchNorms); !ok {
 		return false
 	}
 	return everyVariant(c, func(call card.Call) bool {

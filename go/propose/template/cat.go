@@ -17,7 +17,7 @@ type cat struct{}
 func (cat) Name() string { return "cat" }
 
 func (cat) Applies(c *card.Card) bool {
-	call, ok := hostCall(c, overloads("cat cat.out"))
+	call, ok := callOf(c, overloads("cat cat.out"))
 	tensors := argument(call, "tensors").Items
 	if !ok || len(call.Outputs) != 1 || len(tensors) == 0 || 1+len(tensors)+len(call.Outputs[0].Sizes)*(1+2*len(tensors)) > maxArgs {
 		return false

@@ -22,7 +22,7 @@ func (cumsumRows) Applies(c *card.Card) bool    { return accumulates(c, true) }
 func (cumsumColumns) Applies(c *card.Card) bool { return accumulates(c, false) }
 
 func accumulates(c *card.Card, along bool) bool {
-	call, ok := hostCall(c, overloads("cumsum cumsum_ cumsum.out"))
+	call, ok := callOf(c, overloads("cumsum cumsum_ cumsum.out"))
 	if !ok || len(call.Outputs) != 1 {
 		return false
 	}

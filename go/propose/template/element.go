@@ -16,7 +16,7 @@ type element struct{}
 func (element) Name() string { return "element" }
 
 func (element) Applies(c *card.Card) bool {
-	if c.Target != "host" || len(c.Variants) == 0 {
+	if len(c.Variants) == 0 {
 		return false
 	}
 	_, ok := moveOf(c.Variants[0].Call)

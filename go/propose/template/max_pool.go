@@ -18,7 +18,7 @@ func (maxPoolRows) Name() string { return "max_pool_rows" }
 func (maxPoolRows) Applies(c *card.Card) bool { return maxPoolApplies(c, rowsInside) }
 
 func maxPoolApplies(c *card.Card, order []int) bool {
-	call, ok := hostCall(c, maxPools)
+	call, ok := callOf(c, maxPools)
 	if !ok {
 		return false
 	}

@@ -79,8 +79,8 @@ func rowDims(call card.Call) int {
 
 func (normRows) Applies(c *card.Card) bool {
 	rms := false
-	if _, ok := hostCall(c, layerNorms); !ok {
-		if _, rms = hostCall(c, rmsNorms); !rms {
+	if _, ok := callOf(c, layerNorms); !ok {
+		if _, rms = callOf(c, rmsNorms); !rms {
 			return false
 		}
 	}
@@ -126,7 +126,7 @@ func (normRows) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, e
 
 // groupNormApplies says whether a card is a group norm of tensors in this layout.
 func groupNormApplies(c *card.Card, layout func(sizes, strides []int64) bool) bool {
-	if _, ok := hostCall(c, groupNorms); !ok {
+	if _, ok := callOf(c, groupNorms); !ok {
 		return false
 	}
 	first, ok := constant(argument(c.Variants[0].Call, "group"))

@@ -35,10 +35,10 @@ var operations = []operation{
 	{"div.Tensor div_.Tensor div.out", []string{"self", "other"}, false, fixed("return a / b;")},
 }
 
-// operationOf finds the operation of a card for the host; nil if there is none.
+// operationOf finds the operation of a card; nil if there is none.
 func operationOf(c *card.Card) *operation {
 	for i := range operations {
-		if _, ok := hostCall(c, overloads(operations[i].names)); ok {
+		if _, ok := callOf(c, overloads(operations[i].names)); ok {
 			return &operations[i]
 		}
 	}

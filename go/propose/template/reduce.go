@@ -33,7 +33,7 @@ func (reduceColumns) Applies(c *card.Card) bool { return reduces(c, false) }
 
 // reduces says whether a card is a reduction in which the dim of the smallest stride is reduced (inner) or kept, in one variant at least.
 func reduces(c *card.Card, inner bool) bool {
-	call, ok := hostCall(c, folds)
+	call, ok := callOf(c, folds)
 	if !ok || len(call.Outputs) != 1 {
 		return false
 	}

@@ -6,26 +6,29 @@ import (
 	"github.com/kernelforge/kernelforge/go/card"
 )
 
-// families, best guess first where several apply to a card.
-var families = slices.Concat([]Family{
-	transpose{},
-	pointwise{},
-	element{},
-	cat{},
-	reduceRows{},
-	reduceColumns{},
-	cumsumRows{},
-	cumsumColumns{},
-	upsampleNearest{},
-	upsampleBilinear{},
-}, pools, norms)
+// families by target, best guess first where several apply to a card. A family sees only cards of its own target.
+var families = map[string][]Family{
+	"host": slices.Concat([]Family{
+		transpose{},
+		pointwise{},
+		element{},
+		cat{},
+		reduceRows{},
+		reduceColumns{},
+		cumsumRows{},
+		cumsumColumns{},
+		upsampleNearest{},
+		upsampleBilinear{},
+	}, pools, norms),
+	"cuda": slices.Concat(cudaMoves, cudaPools, cudaNorms),
+}
 
-// All are the families in the order in which the root tries them.
-func All() []Family { return slices.Clone(families) }
+// All are the families of a target in the order in which the root tries them.
+func All(target string) []Family { return slices.Clone(families[target]) }
 
-// Lookup finds a family by its name; nil if there is none.
-func Lookup(name string) Family {
-	for _, family := range families {
+// Lookup finds a family of a target by its name; nil if there is none.
+func Lookup(target, name string) Family {
+	for _, family := range families[target] {
 		if family.Name() == name {
 			return family
 		}
@@ -36,7 +39,7 @@ func Lookup(name string) Family {
 // Applicable are the families that can compute a card.
 func Applicable(c *card.Card) []Family {
 	var list []Family
-	for _, family := range families {
+	for _, family := range families[c.Target] {
 		if len(c.Variants) > 0 && family.Applies(c) {
 			list = append(list, family)
 		}

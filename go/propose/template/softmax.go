@@ -33,7 +33,7 @@ func softmaxDim(call card.Call) (int, bool) {
 
 // softmaxApplies says whether the dim of every variant is followed by one column (rows) or by more.
 func softmaxApplies(c *card.Card, rows bool) bool {
-	if _, ok := hostCall(c, softmaxes); !ok {
+	if _, ok := callOf(c, softmaxes); !ok {
 		return false
 	}
 	return everyVariant(c, func(call card.Call) bool {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/propose"
 )
 
 // ctypes are the element types of the prelude by torch's names. A bool is a byte that is 0 or 1.
@@ -92,4 +93,15 @@ func contiguous(arg card.Arg) bool {
 		}
 	}
 	return true
+}
+
+// lanes are the vector widths worth trying, in floats.
+func lanes(f propose.Facts) Param {
+	switch f.ISA {
+	case "avx512":
+		return Param{"KF_LANES", []int{8, 16}, 16}
+	case "avx2":
+		return Param{"KF_LANES", []int{8}, 8}
+	}
+	return Param{"KF_LANES", []int{4}, 4}
 }

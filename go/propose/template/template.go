@@ -6,7 +6,8 @@
 //	root    the default of each family that applies, then the other points, nearest to a default first
 //	below   the parent with one parameter changed, neighbouring values first
 //
-// A family is one page of code in host/<family>.cc and a Go file that knows where it applies (docs/templates.md).
+// A family is one page of code, host/<family>.cc or cuda/<family>.cu, and a Go file that knows where it applies (docs/templates.md). An idea
+// that serves both targets is two families of one name, one in each target's list.
 package template
 
 import (
@@ -127,7 +128,7 @@ func starts(c *card.Card, f propose.Facts, chance *rand.Rand) []step {
 // changes are the children of a candidate: one parameter differs, neighbouring values first, shuffled. A parent that is not a template's
 // has none.
 func changes(parent card.Candidate, c *card.Card, f propose.Facts, chance *rand.Rand) []step {
-	family := Lookup(parent.Family)
+	family := Lookup(c.Target, parent.Family)
 	if parent.Author != Author || family == nil || !family.Applies(c) {
 		return nil
 	}

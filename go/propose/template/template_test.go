@@ -71,7 +71,7 @@ func familyCards() map[string]*card.Card {
 // Every point of a family's space is a valid candidate, no two points are the same kernel, and the space is small.
 func TestEveryPointIsAValidAndDifferentCandidate(t *testing.T) {
 	for name, c := range familyCards() {
-		family := Lookup(name)
+		family := Lookup("host", name)
 		if family == nil || !family.Applies(c) {
 			t.Fatalf("family `%s` does not apply to its card of `%s`", name, c.Overload)
 		}
@@ -175,7 +175,7 @@ func TestRootExhaustsTheSpaceWithoutRepeats(t *testing.T) {
 // A child changes one parameter; all of them are proposed before the parent is exhausted.
 func TestChildChangesOneParameter(t *testing.T) {
 	for name, c := range familyCards() {
-		family := Lookup(name)
+		family := Lookup("host", name)
 		params := family.Params(c, hostFacts)
 		parent, err := Make(family, c, hostFacts, Points(params)[0])
 		if err != nil {

@@ -14,7 +14,7 @@ type transpose struct{}
 func (transpose) Name() string { return "transpose" }
 
 func (transpose) Applies(c *card.Card) bool {
-	call, ok := hostCall(c, copies)
+	call, ok := callOf(c, copies)
 	if !ok || len(call.Outputs) != 1 {
 		return false
 	}

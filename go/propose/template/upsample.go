@@ -32,7 +32,7 @@ func (upsampleBilinear) Applies(c *card.Card) bool {
 }
 
 func resizes(c *card.Card, names string) (card.Call, bool) {
-	call, ok := hostCall(c, overloads(names))
+	call, ok := callOf(c, overloads(names))
 	if !ok || len(call.Outputs) != 1 || len(call.Outputs[0].Sizes) != 4 {
 		return call, false
 	}
