@@ -318,11 +318,8 @@ def _why_eager(run: dict[str, Any]) -> str:
     if len(run["nodes"]) > 1:
         best, measured = run["best"], [c for c in run["confirmed"] if not c["accepted"]]
         if measured:
-            nearest = max(measured, key=lambda c: c["ratio"])
-            return (
-                f"best candidate {nearest['ratio']:.2f}x when confirmed, at least {nearest['low']:.2f}: "
-                "no gain above the margin"
-            )
+            nearest: dict[str, Any] = max(measured, key=lambda c: c["ratio"])
+            return f"best candidate when confirmed: {nearest['detail']}"
         return (
             f"best candidate {1 / best:.2f}x in search, no gain confirmed"
             if best < 1
