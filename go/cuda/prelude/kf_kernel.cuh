@@ -22,7 +22,7 @@ typedef unsigned long uintptr_t;
 
 #define KF_INLINE __device__ __forceinline__
 // An entry point whose blocks have at most `threads` threads.
-#define KF_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+#define KF_KERNEL(threads) extern "C" __global__ __launch_bounds__(threads)
 
 // ---- elements ------------------------------------------------------------------------------------------------------------------------
 
@@ -37,8 +37,10 @@ template <> struct kf_acc_of<kf_bf16> { using type = float; };
 template <> struct kf_acc_of<float> { using type = float; };
 template <> struct kf_acc_of<double> { using type = double; };
 template <class Type> using kf_acc = typename kf_acc_of<Type>::type;
-template <class Type> constexpr bool kf_is_float = !__is_same(kf_acc<Type>, int64_t);
-template <class Type> constexpr bool kf_is_half = __is_same(Type, kf_f16) || __is_same(Type, kf_bf16);
+template <class One, class Other> constexpr bool kf_same = false;
+template <class One> constexpr bool kf_same<One, One> = true;
+template <class Type> constexpr bool kf_is_float = !kf_same<kf_acc<Type>, int64_t>;
+template <class Type> constexpr bool kf_is_half = kf_same<Type, kf_f16> || kf_same<Type, kf_bf16>;
 
 KF_INLINE float kf_of(kf_f16 x) {
   float y;
@@ -172,6 +174,20 @@ template <class Type> KF_INLINE Type kf_infinity() {
 struct kf_sum_of { template <class Type> KF_INLINE Type operator()(Type a, Type b) const { return a + b; } };
 struct kf_max_of { template <class Type> KF_INLINE Type operator()(Type a, Type b) const { return kf_max(a, b); } };
 
+// ---- functions of the hardware ---------------------------------------------------------------------------------------------------------
+
+// exp(x) with a relative error below 2^-22 + 2^-24 * 1.5 |x|, and 1 / x with one of 2^-23: for results that are rounded to half types.
+KF_INLINE float kf_fast_exp(float x) {
+  float y;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x * 0x1.715476p+0f));
+  return y;
+}
+KF_INLINE float kf_fast_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // ---- folds over a warp and a block -------------------------------------------------------------------------------------------------------
 
 // Values of any trivial type of whole 4-byte words go through shuffles word by word.
@@ -210,17 +226,18 @@ template <int Width = 32, class Type, class Fold> KF_INLINE Type kf_warp_fold(Ty
   for (int lanes = Width / 2; lanes > 0; lanes /= 2) x = fold(x, kf_shuffle_xor(x, lanes));
   return x;
 }
-// Folds one value of each of the Threads of a block (one-dimensional, a power of two of whole warps); every thread gets the result.
-// All threads must come here; it ends with a barrier, so it may be called again at once.
-template <int Threads, class Type, class Fold> KF_INLINE Type kf_block_fold(Type x, Fold fold) {
-  constexpr int Warps = Threads / 32;
-  static_assert(Threads % 32 == 0 && (Warps & (Warps - 1)) == 0 && Warps <= 32, "a power of two of whole warps");
-  x = kf_warp_fold(x, fold);
+// Folds one value of each thread of a team: Team neighbouring threads of a one-dimensional block of Threads, both powers of two. Every thread
+// gets its team's result. All threads of the block must come here; it ends with a barrier, so it may be called again at once.
+template <int Threads, int Team = Threads, class Type, class Fold> KF_INLINE Type kf_block_fold(Type x, Fold fold) {
+  constexpr int Warps = Team / 32;
+  static_assert(Threads % 32 == 0 && Threads <= 1024 && Threads % Team == 0 && (Team & (Team - 1)) == 0, "teams are powers of two");
+  x = kf_warp_fold<kf_least(Team, 32)>(x, fold);
   if constexpr (Warps > 1) {
-    __shared__ kf_shuffled<Type> part[Warps];
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32].value = x;
+    __shared__ kf_shuffled<Type> part[Threads / 32];
+    const int warp = threadIdx.x / 32;
+    if (threadIdx.x % 32 == 0) part[warp].value = x;
     __syncthreads();
-    x = kf_warp_fold<Warps>(part[threadIdx.x % Warps].value, fold);
+    x = kf_warp_fold<Warps>(part[warp / Warps * Warps + threadIdx.x % Warps].value, fold);
     __syncthreads();
   }
   return x;
@@ -235,24 +252,28 @@ template <class Type, class Fold> KF_INLINE Type kf_warp_scan(Type x, Fold fold)
   }
   return x;
 }
-// The same over a block of Threads. `all` gets the fold of the whole block. Ends with a barrier.
-template <int Threads, class Type, class Fold> KF_INLINE Type kf_block_scan(Type x, Fold fold, Type& all) {
-  constexpr int Warps = Threads / 32;
-  static_assert(Threads % 32 == 0 && Warps <= 32, "whole warps");
+// The fold of the values of all threads of the team (32, or the whole block of Threads) below this one; `start` where there is none. `all` gets
+// the fold of the whole team. With more than a warp all threads of the block must come here, and it ends with a barrier.
+template <int Threads, int Team = Threads, class Type, class Fold> KF_INLINE Type kf_block_scan(Type x, Type start, Fold fold, Type& all) {
+  static_assert(Team == 32 || (Team == Threads && Threads % 32 == 0), "a warp, or a block of whole warps");
   x = kf_warp_scan(x, fold);
-  __shared__ kf_shuffled<Type> part[Warps];
-  if (threadIdx.x % 32 == 31) part[threadIdx.x / 32].value = x;
-  __syncthreads();
-  Type below = part[0].value;
-  all = below;
+  Type below = start;
+  if constexpr (Team == 32) {
+    all = kf_shuffle(x, 31);
+  } else {
+    __shared__ kf_shuffled<Type> part[Threads / 32];
+    if (threadIdx.x % 32 == 31) part[threadIdx.x / 32].value = x;
+    __syncthreads();
+    all = start;
 #pragma unroll
-  for (int w = 1; w < Warps; ++w) {
-    if (w == int(threadIdx.x / 32)) below = all;
-    all = fold(all, part[w].value);
+    for (int w = 0; w < Threads / 32; ++w) {
+      if (w == int(threadIdx.x / 32)) below = all;
+      all = fold(all, part[w].value);
+    }
+    __syncthreads();
   }
-  if (threadIdx.x >= 32) x = fold(below, x);
-  __syncthreads();
-  return x;
+  const Type left = kf_shuffle_up(x, 1);
+  return threadIdx.x % 32 == 0 ? below : fold(below, left);
 }
 
 // ---- indices -------------------------------------------------------------------------------------------------------------------------
