@@ -17,10 +17,10 @@ var norms = []Family{batchNormPlanes{}, batchNormChannels{}, softmaxRows{}, soft
 // Eager on the CPU has no cudnn_batch_norm; out forms are given empty statistics, and calls with empty tensors are left to eager.
 var batchNorms = overloads("native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training")
 
-// batchNormApplies says whether a card is a batch norm in inference whose parameters are vectors and whose only output with elements is the
-// first.
-func batchNormApplies(c *card.Card, layout func(in card.Arg, out card.Output) bool) bool {
-	if _, ok := callOf(c, batchNorms); !ok {
+// batchNormApplies says whether a card is a batch norm in inference whose parameters are vectors. Its outputs after the first are empty, or
+// statistics that `saved` allows.
+func batchNormApplies(c *card.Card, overloads map[string]bool, layout func(in card.Arg, out card.Output) bool, saved func(call card.Call) bool) bool {
+	if _, ok := callOf(c, overloads); !ok {
 		return false
 	}
 	return everyVariant(c, func(call card.Call) bool {
@@ -34,13 +34,12 @@ func batchNormApplies(c *card.Card, layout func(in card.Arg, out card.Output) bo
 				return false
 			}
 		}
-		if len(call.Outputs) != 3 || call.Outputs[0].DType != in.DType || !layout(in, call.Outputs[0]) {
+		if len(call.Outputs) < 3 || call.Outputs[0].DType != in.DType || !layout(in, call.Outputs[0]) {
 			return false
 		}
-		for _, out := range call.Outputs[1:] {
-			if !slices.Contains(out.Sizes, 0) {
-				return false
-			}
+		elements := slices.ContainsFunc(call.Outputs[1:], func(out card.Output) bool { return !slices.Contains(out.Sizes, 0) })
+		if elements && !saved(call) {
+			return false
 		}
 		for _, name := range []string{"running_mean", "running_var", "weight", "bias"} {
 			needed := strings.HasPrefix(name, "running")
@@ -48,9 +47,19 @@ func batchNormApplies(c *card.Card, layout func(in card.Arg, out card.Output) bo
 				return false
 			}
 		}
-		return argument(call, "eps").Kind == "float"
+		return batchNormEps(call).Kind == "float"
 	})
 }
+
+// batchNormEps is the argument that keeps the root from zero: the vendor's operator has another name for it.
+func batchNormEps(call card.Call) card.Arg {
+	if arg := argument(call, "eps"); arg.Kind != "none" {
+		return arg
+	}
+	return argument(call, "epsilon")
+}
+
+func nothingSaved(card.Call) bool { return false }
 
 // parameter says whether an optional parameter of n elements is absent or a dense vector of the data's type, or of a wider one that its
 // arithmetic has.
@@ -68,7 +77,7 @@ func parameter(arg card.Arg, n int64, dtype string) bool {
 // batchNorm makes a candidate of a page, the kernel of the terms first. item is the expression for the elements of one item of work.
 func batchNorm(page string, c *card.Card, p Point, work, item string, args []card.SpecArg) (card.Candidate, error) {
 	call := c.Variants[0].Call
-	eps, ok := constant(argument(call, "eps"))
+	eps, ok := constant(batchNormEps(call))
 	if !ok {
 		return card.Candidate{}, fmt.Errorf("overload `%s`: its eps is not constant", c.Overload)
 	}
@@ -117,9 +126,9 @@ type batchNormPlanes struct{}
 func (batchNormPlanes) Name() string { return "batch_norm_planes" }
 
 func (batchNormPlanes) Applies(c *card.Card) bool {
-	return batchNormApplies(c, func(in card.Arg, out card.Output) bool {
+	return batchNormApplies(c, batchNorms, func(in card.Arg, out card.Output) bool {
 		return len(in.Sizes) > 2 && denseFrom(in.Sizes, in.Strides, 2) && denseFrom(out.Sizes, out.Strides, 0)
-	})
+	}, nothingSaved)
 }
 
 func (batchNormPlanes) Params(c *card.Card, f propose.Facts) []Param {
@@ -140,9 +149,12 @@ type batchNormChannels struct{}
 func (batchNormChannels) Name() string { return "batch_norm_channels" }
 
 func (batchNormChannels) Applies(c *card.Card) bool {
-	return batchNormApplies(c, func(in card.Arg, out card.Output) bool {
-		return denseChannels(in.Sizes, in.Strides) && denseChannels(out.Sizes, out.Strides)
-	})
+	return batchNormApplies(c, batchNorms, channelsAlike, nothingSaved)
+}
+
+// channelsAlike says whether the channels are inside of both tensors.
+func channelsAlike(in card.Arg, out card.Output) bool {
+	return denseChannels(in.Sizes, in.Strides) && denseChannels(out.Sizes, out.Strides)
 }
 
 // denseChannels says whether a tensor lies in memory without gaps, the channels (dim 1) inside.

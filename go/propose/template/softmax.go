@@ -73,12 +73,17 @@ func keeping(c *card.Card, buffer int64) []Param {
 	return []Param{{"KEEP", []int{0, 1}, 1}}
 }
 
-func softmaxConstants(c *card.Card, p Point) map[string]string {
+// softmaxTypes are the constants of every softmax page: types, and whether it is the logarithm.
+func softmaxTypes(c *card.Card) map[string]string {
 	call := c.Variants[0].Call
-	constants := map[string]string{
+	return map[string]string{
 		"IN": ctypes[argument(call, "self").DType], "OUT": ctypes[call.Outputs[0].DType],
 		"LOG": boolean(strings.Contains(c.Overload, "_log_softmax")),
 	}
+}
+
+func softmaxConstants(c *card.Card, p Point) map[string]string {
+	constants := softmaxTypes(c)
 	if _, ok := p["KEEP"]; !ok {
 		constants["KEEP"] = "0"
 	}

@@ -1,0 +1,17 @@
+// The part of an averaging window that exists along one dim, and how many elements it divides by.
+struct Span { int from, to, count; };
+KF_INLINE Span span_of(int o, int outs, int stride, int padding, int kernel, int size) {
+  if constexpr (ADAPTIVE) {
+    const int from = int(int64_t(o) * size / outs), to = int((int64_t(o + 1) * size + outs - 1) / outs);
+    return {from, to, to - from};
+  } else {
+    const int from = o * stride - padding, to = kf_least(from + kernel, size + padding);
+    const Span s = {from > 0 ? from : 0, kf_least(to, size), to - from};
+    return INCLUDE ? s : Span{s.from, s.to, s.to - s.from};
+  }
+}
+// The average from the sum, in eager's order.
+KF_INLINE A average(A sum, const Span& rows, const Span& columns) {
+  if constexpr (ADAPTIVE) return sum / A(rows.count) / A(columns.count);
+  else return sum / A(DIVISOR != 0 ? DIVISOR : rows.count * columns.count);
+}

@@ -1,0 +1,87 @@
+// A row is read once and kept in registers: mean, then squares about it, then the result.
+struct Rest { A off, squares; };  // what is left about the first mean
+struct Both { KF_INLINE Rest operator()(Rest a, Rest b) const { return {a.off + b.off, a.squares + b.squares}; } };
+
+template <class X, class Fold> KF_INLINE X team(X x, Fold fold) {
+  if constexpr (TEAM <= 32) return kf_warp_fold<TEAM>(x, fold); else return kf_block_fold<TEAM>(x, fold);
+}
+// A power of two below 1 / n, so that n elements times it add up without overflow and without rounding.
+KF_INLINE A share_of(int n) {
+  const int log = 32 - __clz(n);
+  if constexpr (sizeof(A) == 8) return A(__longlong_as_double((long long)(1023 - log) << 52)); else return A(__int_as_float((127 - log) << 23));
+}
+
+KF_KERNEL(THREADS) void kf_main(
+// @parameters
+) {
+  constexpr int ROWS = THREADS / TEAM;
+  const int t = threadIdx.x % TEAM, n = int(length);
+  const INDEX row = INDEX(blockIdx.x) * ROWS + INDEX(threadIdx.x / TEAM);
+  const bool valid = row < rows;
+  int64_t from = 0;
+  [[maybe_unused]] INDEX rest = valid ? row : 0;
+// @offset
+  const T* p = x + from;
+  T* o = out + int64_t(valid ? row : 0) * n;
+  const bool aligned = kf_aligned<VEC>(x) && kf_aligned<VEC>(out) && aligned_parameter(weight) && aligned_parameter(bias);
+
+  kf_vec<A, VEC> v[ITEMS];
+#pragma unroll
+  for (int i = 0; i < ITEMS; ++i) {
+    const int at = (i * TEAM + t) * VEC;
+    v[i] = valid && at < n ? get<VEC>(p + at, aligned) : all_of<VEC>(A(0));
+  }
+  A mean = 0, squares;
+  if constexpr (RMS) {
+    A sum = 0;
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i)
+#pragma unroll
+      for (int e = 0; e < VEC; ++e) sum += v[i][e] * v[i][e];
+    squares = team(sum, kf_sum_of());
+  } else {
+    const A share = share_of(n), whole = A(1) / (A(n) * share);
+    A sum = 0;
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i) {
+      A part[VEC];
+#pragma unroll
+      for (int e = 0; e < VEC; ++e) part[e] = v[i][e] * share;
+      sum += total<VEC>(part);
+    }
+    mean = team(sum, kf_sum_of()) * whole;
+    Rest about = {0, 0};
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i)
+      if ((i * TEAM + t) * VEC < n)
+#pragma unroll
+        for (int e = 0; e < VEC; ++e) {
+          const A d = v[i][e] - mean;
+          about.off += d * share;
+          about.squares += d * d;
+        }
+    about = team(about, Both());
+    mean += about.off * whole;
+    squares = about.squares;
+  }
+  const A rstd = inverse_root(squares / A(n) + eps);
+  if (!valid) return;
+  if (t == 0) {
+    if constexpr (!RMS) mean_out[row] = kf_to<STAT>(mean);
+    rstd_out[row] = kf_to<STAT>(rstd);
+  }
+// @channel
+#pragma unroll
+  for (int i = 0; i < ITEMS; ++i) {
+    const int at = (i * TEAM + t) * VEC;
+    if (at >= n) break;
+    const kf_vec<A, VEC> w = weights(weight, at, first, area, aligned, A(1)), b = weights(bias, at, first, area, aligned, A(0));
+    kf_vec<A, VEC> y;
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) {
+      y[e] = (v[i][e] - mean) * rstd * w[e];
+      if constexpr (!__is_same(BIAS, void)) y[e] += b[e];
+    }
+    put<VEC>(o + at, y, aligned);
+  }
+}

@@ -1,0 +1,85 @@
+// Layer, group or (RMS) root-mean-square norm of long rows: several blocks share one.
+//
+// Idea: kf_gather takes the moments of a piece of a row for each block; in kf_main every block joins its row's pieces, then writes a piece.
+// It goes through the tensor backwards, so that what was read last is still in the L2. Bound: one more reading than a copy, less by the L2.
+// Works for: contiguous rows of any length; weight and bias of any floating type or absent. A group of a group norm is a row.
+// Parameters the tree may change: THREADS, UNROLL (vectors in flight), WAVES (blocks a multiprocessor), VEC (elements of an access).
+// Numerics: float (double for double). Moments of UNROLL vectors about their own mean, then joined; (x - mean) * rstd * weight + bias.
+
+// @include rows.cuh
+
+// @include affine.cuh
+
+// @include moments.cuh
+
+template <int U> KF_INLINE Moments batch(const T* p, bool aligned) {
+  A v[U * VEC];
+#pragma unroll
+  for (int u = 0; u < U; ++u) {
+    const kf_vec<A, VEC> w = get<VEC>(p + int64_t(u) * (THREADS * VEC), aligned);
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) v[u * VEC + e] = w[e];
+  }
+  if constexpr (!RMS) return moments_of<U * VEC>(v);
+#pragma unroll
+  for (int i = 0; i < U * VEC; ++i) v[i] *= v[i];
+  return {A(U * VEC), 0, total<U * VEC>(v)};
+}
+// The part of a row that a block works on, in vectors.
+struct Piece { int64_t row; int index, from, to; };
+KF_INLINE Piece piece_of(int64_t block, int pieces, int vectors) {
+  const int64_t row = block / pieces;
+  const int index = int(block - row * pieces), step = (vectors + pieces - 1) / pieces, from = kf_least(index * step, vectors);
+  return {row, index, from, kf_least(from + step, vectors)};
+}
+
+KF_KERNEL(THREADS) void kf_gather(
+// @gather
+) {
+  const Piece piece = piece_of(blockIdx.x, pieces, length / VEC);
+  const T* p = x + piece.row * length;
+  const bool aligned = kf_aligned<VEC>(x);
+  Moments m = {0, 0, 0};
+  int i = piece.from + threadIdx.x;
+  for (; i + (UNROLL - 1) * THREADS < piece.to; i += UNROLL * THREADS) m = Join()(m, batch<UNROLL>(p + int64_t(i) * VEC, aligned));
+  for (; i < piece.to; i += THREADS) m = Join()(m, batch<1>(p + int64_t(i) * VEC, aligned));
+  m = joined<THREADS>(m);
+  if (threadIdx.x == 0) parts[blockIdx.x] = m;
+}
+KF_KERNEL(THREADS) void kf_main(
+// @parameters
+) {
+  const Piece piece = piece_of(int64_t(gridDim.x) - 1 - blockIdx.x, pieces, length / VEC);
+  const INDEX row = INDEX(piece.row);
+  Moments m = {0, 0, 0};
+  for (int i = threadIdx.x; i < pieces; i += THREADS) m = Join()(m, parts[piece.row * pieces + i]);
+  m = joined<THREADS>(m);
+  const A mean = m.mean, rstd = inverse_root(m.squares / A(length) + eps);
+  if (piece.index == 0 && threadIdx.x == 0) {
+    if constexpr (!RMS) mean_out[row] = kf_to<STAT>(mean);
+    rstd_out[row] = kf_to<STAT>(rstd);
+  }
+// @channel
+  const T* p = x + piece.row * length;
+  T* o = out + piece.row * length;
+  const bool aligned = kf_aligned<VEC>(x) && kf_aligned<VEC>(out) && aligned_parameter(weight) && aligned_parameter(bias);
+  auto finish = [&](int at, const kf_vec<A, VEC>& v) {
+    const kf_vec<A, VEC> w = weights(weight, at, first, area, aligned, A(1)), b = weights(bias, at, first, area, aligned, A(0));
+    kf_vec<A, VEC> y;
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) {
+      y[e] = (v[e] - mean) * rstd * w[e];
+      if constexpr (!__is_same(BIAS, void)) y[e] += b[e];
+    }
+    put<VEC>(o + at, y, aligned);
+  };
+  int i = piece.from + threadIdx.x;
+  for (; i + (UNROLL - 1) * THREADS < piece.to; i += UNROLL * THREADS) {
+    kf_vec<A, VEC> v[UNROLL];
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u) v[u] = get<VEC>(p + (i + u * THREADS) * VEC, aligned);
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u) finish((i + u * THREADS) * VEC, v[u]);
+  }
+  for (; i < piece.to; i += THREADS) finish(i * VEC, get<VEC>(p + i * VEC, aligned));
+}

@@ -1,0 +1,12 @@
+// Layer, group or (RMS) root-mean-square norm of short rows: TEAM lanes of a warp share a row, which stays in their registers.
+//
+// Idea: one read and one write; a row's elements are loaded at once, its sums go through shuffles only. Bound: copy of the bytes.
+// Works for: rows of at most 64 elements a lane; weight and bias of any floating type or absent. A group of a group norm is a row.
+// Parameters the tree may change: TEAM, WARPS (of a block), VEC (elements of an access).
+// Numerics: float (double for double). The mean is corrected by what is left about it; squares about the mean; (x - mean) * rstd * weight + bias.
+
+// @include rows.cuh
+
+// @include affine.cuh
+
+// @include norm_row.cuh

@@ -1,0 +1,32 @@
+// Rows of a tensor as whole vectors of VEC elements: VEC divides every row and stride, so only the addresses of the tensors can be odd.
+using T = IN;
+using A = kf_acc<T>;
+
+// N elements in arithmetic; element by element where the tensor's address is odd (`aligned` is one answer for the whole kernel).
+template <int N, class X> KF_INLINE kf_vec<kf_acc<X>, N> get(const X* p, bool aligned) {
+  if (aligned) return kf_wide(kf_load<N>(p));
+  kf_vec<kf_acc<X>, N> v;
+#pragma unroll
+  for (int e = 0; e < N; ++e) v[e] = kf_of(p[e]);
+  return v;
+}
+template <int N, class X, class Y> KF_INLINE void put(X* p, const kf_vec<Y, N>& v, bool aligned) {
+  const kf_vec<X, N> w = kf_narrow<X>(v);
+  if (aligned) return kf_store(p, w);
+#pragma unroll
+  for (int e = 0; e < N; ++e) p[e] = w[e];
+}
+template <int N, class X> KF_INLINE kf_vec<X, N> all_of(X x) {
+  kf_vec<X, N> v;
+#pragma unroll
+  for (int e = 0; e < N; ++e) v[e] = x;
+  return v;
+}
+// The sum in pairs: exact where all are equal, and short chains. N is a power of two; v is used up.
+template <int N, class X> KF_INLINE X total(X* v) {
+#pragma unroll
+  for (int w = N / 2; w > 0; w /= 2)
+#pragma unroll
+    for (int i = 0; i < w; ++i) v[i] += v[i + w];
+  return v[0];
+}

@@ -1,0 +1,109 @@
+// Softmax or (LOG) log-softmax along a dim that is not the innermost.
+//
+// Idea: a block has ACROSS vectors of neighbouring columns; its threads share each column's elements. HOLD: they stay in registers, so the
+// tensor is read once; otherwise a second reading finds some of them in the caches. Bound: copy of the bytes.
+// Works for: contiguous tensors seen as outer x dim x inner; VEC divides inner.
+// Parameters the tree may change: THREADS, ACROSS, VEC (columns of an access).
+// Numerics: as softmax_warps; sums of threads are scaled to the common maximum when they are joined.
+
+// @include rows.cuh
+
+// @include softmax.cuh
+
+constexpr int DOWN = THREADS / ACROSS;  // threads of a column
+constexpr int LINES = THREADS / 32;
+
+// Joins the parts of the threads of each column.
+KF_INLINE void join(Part (&part)[VEC]) {
+  const int column = threadIdx.x % ACROSS, warp = threadIdx.x / 32;
+  __shared__ Part kept[LINES][ACROSS * VEC];
+#pragma unroll
+  for (int e = 0; e < VEC; ++e) {
+#pragma unroll
+    for (int lanes = 16; lanes >= ACROSS; lanes /= 2) part[e] = Join()(part[e], kf_shuffle_xor(part[e], lanes));
+    if (threadIdx.x % 32 < ACROSS) kept[warp][column * VEC + e] = part[e];
+  }
+  __syncthreads();
+  for (int c = threadIdx.x; c < ACROSS * VEC; c += THREADS) {
+    Part all = kept[0][c];
+    for (int w = 1; w < LINES; ++w) all = Join()(all, kept[w][c]);
+    kept[0][c] = all;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int e = 0; e < VEC; ++e) part[e] = kept[0][column * VEC + e];
+}
+KF_KERNEL(THREADS) void kf_main(
+// @parameters
+) {
+  const INDEX outer = INDEX(blockIdx.x) / blocks, column = ((INDEX(blockIdx.x) - outer * blocks) * ACROSS + INDEX(threadIdx.x % ACROSS)) * VEC;
+  const int n = int(length), first = threadIdx.x / ACROSS;
+  const bool valid = column < inner, aligned = kf_aligned<VEC>(x) && kf_aligned<VEC>(out);
+  const int64_t from = int64_t(outer) * n * inner + (valid ? column : 0);
+  const IN* p = x + from;
+  OUT* o = out + from;
+  Part part[VEC];
+#pragma unroll
+  for (int e = 0; e < VEC; ++e) part[e] = nothing();
+  if constexpr (HOLD) {
+    kf_vec<A, VEC> v[ITEMS];
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i) {
+      const int d = i * DOWN + first;
+      v[i] = valid && d < n ? get<VEC>(p + int64_t(d) * inner, aligned) : all_of<VEC>(-kf_infinity<A>());
+    }
+    A mine[VEC];  // this thread's maxima
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) {
+#pragma unroll
+      for (int i = 0; i < ITEMS; ++i) part[e].most = most_of(part[e].most, v[i][e]);
+      mine[e] = part[e].most;
+      const A base = base_of(mine[e]);
+#pragma unroll
+      for (int i = 0; i < ITEMS; ++i) {
+        const A below = power(v[i][e] - base);
+        part[e].sum += below;
+        if constexpr (!LOG) v[i][e] = below;
+      }
+    }
+    join(part);
+    if (!valid) return;
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) {
+      const Finish finish(part[e]);
+      if constexpr (LOG) {
+#pragma unroll
+        for (int i = 0; i < ITEMS; ++i) v[i][e] = finish.of_element(v[i][e]);
+      } else {
+        const A lower = power(mine[e] - finish.base);
+#pragma unroll
+        for (int i = 0; i < ITEMS; ++i) v[i][e] = finish.of_power(v[i][e] * lower);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i) {
+      const int d = i * DOWN + first;
+      if (d < n) put<VEC>(o + int64_t(d) * inner, v[i], aligned);
+    }
+  } else {
+    for (int d = first; d < n && valid; d += DOWN) {
+      const kf_vec<A, VEC> v = get<VEC>(p + int64_t(d) * inner, aligned);
+#pragma unroll
+      for (int e = 0; e < VEC; ++e) {
+        if (v[e] > part[e].most) {
+          part[e].sum *= power(part[e].most - v[e]);
+          part[e].most = v[e];
+        }
+        part[e].sum += power(v[e] - base_of(part[e].most));
+      }
+    }
+    join(part);
+    if (!valid) return;
+    for (int d = first; d < n; d += DOWN) {
+      kf_vec<A, VEC> v = get<VEC>(p + int64_t(d) * inner, aligned);
+#pragma unroll
+      for (int e = 0; e < VEC; ++e) v[e] = Finish(part[e]).of_element(v[e]);
+      put<VEC>(o + int64_t(d) * inner, v, aligned);
+    }
+  }
+}

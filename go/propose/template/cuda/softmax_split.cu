@@ -1,0 +1,79 @@
+// Softmax or (LOG) log-softmax along long contiguous rows: several blocks share one.
+//
+// Idea: kf_gather takes the maximum and the sum of exponentials below it of a piece of a row for each block; in kf_main every block joins its
+// row's pieces, then writes a piece. It goes through the tensor backwards, so that what was read last is still in the L2.
+// Bound: one more reading than a copy, less by the L2.
+// Works for: rows of any length.
+// Parameters the tree may change: THREADS, UNROLL (vectors in flight), WAVES (blocks a multiprocessor), VEC (elements of an access).
+// Numerics: as softmax_warps; sums of pieces are scaled to the common maximum when they are joined.
+
+// @include rows.cuh
+
+// @include softmax.cuh
+
+template <int U> KF_INLINE Part batch(const IN* p, bool aligned) {
+  kf_vec<A, VEC> v[U];
+#pragma unroll
+  for (int u = 0; u < U; ++u) v[u] = get<VEC>(p + int64_t(u) * (THREADS * VEC), aligned);
+  A most = v[0][0], sum[U];
+#pragma unroll
+  for (int u = 0; u < U; ++u)
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) most = most_of(most, v[u][e]);
+  const A base = base_of(most);
+#pragma unroll
+  for (int u = 0; u < U; ++u) {
+    A part[VEC];
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) part[e] = power(v[u][e] - base);
+    sum[u] = total<VEC>(part);
+  }
+  return {most, total<U>(sum)};
+}
+// The part of a row that a block works on, in vectors.
+struct Piece { int64_t row; int from, to; };
+KF_INLINE Piece piece_of(int64_t block, int pieces, int vectors) {
+  const int64_t row = block / pieces;
+  const int step = (vectors + pieces - 1) / pieces, from = kf_least(int(block - row * pieces) * step, vectors);
+  return {row, from, kf_least(from + step, vectors)};
+}
+
+KF_KERNEL(THREADS) void kf_gather(
+// @gather
+) {
+  const Piece piece = piece_of(blockIdx.x, int(pieces), int(length / VEC));
+  const IN* p = x + piece.row * length;
+  const bool aligned = kf_aligned<VEC>(x);
+  Part all = nothing();
+  int i = piece.from + threadIdx.x;
+  for (; i + (UNROLL - 1) * THREADS < piece.to; i += UNROLL * THREADS) all = Join()(all, batch<UNROLL>(p + int64_t(i) * VEC, aligned));
+  for (; i < piece.to; i += THREADS) all = Join()(all, batch<1>(p + int64_t(i) * VEC, aligned));
+  all = kf_block_fold<THREADS>(all, Join());
+  if (threadIdx.x == 0) parts[blockIdx.x] = all;
+}
+KF_KERNEL(THREADS) void kf_main(
+// @parameters
+) {
+  const Piece piece = piece_of(int64_t(gridDim.x) - 1 - blockIdx.x, int(pieces), int(length / VEC));
+  Part all = nothing();
+  for (int i = threadIdx.x; i < pieces; i += THREADS) all = Join()(all, parts[piece.row * pieces + i]);
+  all = kf_shuffle(kf_block_fold<THREADS>(all, Join()), 0);  // one answer: the two orders of a join differ in the last bit
+  const Finish finish(all);
+  const IN* p = x + piece.row * length;
+  OUT* o = out + piece.row * length;
+  const bool aligned = kf_aligned<VEC>(x) && kf_aligned<VEC>(out);
+  auto write = [&](int i, kf_vec<A, VEC> v) {
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) v[e] = finish.of_element(v[e]);
+    put<VEC>(o + int64_t(i) * VEC, v, aligned);
+  };
+  int i = piece.from + threadIdx.x;
+  for (; i + (UNROLL - 1) * THREADS < piece.to; i += UNROLL * THREADS) {
+    kf_vec<A, VEC> v[UNROLL];
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u) v[u] = get<VEC>(p + int64_t(i + u * THREADS) * VEC, aligned);
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u) write(i + u * THREADS, v[u]);
+  }
+  for (; i < piece.to; i += THREADS) write(i, get<VEC>(p + int64_t(i) * VEC, aligned));
+}

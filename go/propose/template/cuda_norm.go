@@ -1,0 +1,273 @@
+package template
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/propose"
+)
+
+// The norms of rows for cuda: layer norm, rms norm, and group norm of contiguous tensors, whose groups are rows. cudaNormWarps is
+// cuda/norm_warps.cu, cudaNormBlocks cuda/norm_blocks.cu, cudaNormSplit cuda/norm_split.cu.
+type (
+	cudaNormWarps  struct{}
+	cudaNormBlocks struct{}
+	cudaNormSplit  struct{}
+)
+
+func (cudaNormWarps) Name() string  { return "norm_warps" }
+func (cudaNormBlocks) Name() string { return "norm_blocks" }
+func (cudaNormSplit) Name() string  { return "norm_split" }
+
+func isNormOfRows(c *card.Card) bool {
+	rows := (normRows{}).Applies(c) || (groupNormPlanes{}).Applies(c)
+	return rows && most(c, normLength) < 1<<30
+}
+
+// normLength is the number of elements that share a mean.
+func normLength(call card.Call) int64 {
+	in := argument(call, "input")
+	if groupNorms[call.Overload] {
+		group, _ := constant(argument(call, "group"))
+		return numel(in) / max(1, in.Sizes[0]*group.int)
+	}
+	n := int64(1)
+	for _, size := range in.Sizes[len(in.Sizes)-rowDims(call):] {
+		n *= size
+	}
+	return n
+}
+
+// normDivides are the numbers that a vector of a row must divide.
+func normDivides(call card.Call) []int64 {
+	numbers := []int64{normLength(call)}
+	in := argument(call, "input")
+	for d := range len(in.Sizes) - rowDims(call) {
+		if rowDims(call) > 0 && in.Sizes[d] > 1 {
+			numbers = append(numbers, in.Strides[d])
+		}
+	}
+	return numbers
+}
+
+func inputType(c *card.Card) string { return argument(c.Variants[0].Call, "input").DType }
+
+func normAccesses(c *card.Card) Param { return accesses(c, itemSizes[inputType(c)], 16, normDivides) }
+
+func (cudaNormWarps) Applies(c *card.Card) bool {
+	return isNormOfRows(c) && len(teams("TEAM", warpTeams, most(c, normLength), inputType(c)).Values) > 0
+}
+
+func (cudaNormBlocks) Applies(c *card.Card) bool {
+	if !isNormOfRows(c) {
+		return false
+	}
+	longest := most(c, normLength)
+	return longest >= 256 && len(teams("THREADS", blockTeams, longest, inputType(c)).Values) > 0
+}
+
+func (cudaNormSplit) Applies(c *card.Card) bool {
+	return isNormOfRows(c) && most(c, normLength) >= 8192 && everyVariant(c, func(call card.Call) bool { return contiguous(argument(call, "input")) })
+}
+
+func (cudaNormWarps) Params(c *card.Card, _ propose.Facts) []Param {
+	return []Param{teams("TEAM", warpTeams, most(c, normLength), inputType(c)), warps, normAccesses(c)}
+}
+
+func (cudaNormBlocks) Params(c *card.Card, _ propose.Facts) []Param {
+	return []Param{teams("THREADS", blockTeams, most(c, normLength), inputType(c)), normAccesses(c)}
+}
+
+func (cudaNormSplit) Params(c *card.Card, _ propose.Facts) []Param {
+	return append(sharing(), normAccesses(c))
+}
+
+// normPage is what the pages of norms share: constants, a signature with the parameters of the writing kernel, and parts of its text.
+type normPage struct {
+	constants    map[string]string
+	s            signature
+	rows, length string
+	channel      string
+}
+
+func normPageOf(c *card.Card, p Point) (normPage, error) {
+	call := c.Variants[0].Call
+	eps, ok := epsOf(call)
+	if !ok {
+		return normPage{}, fmt.Errorf("overload `%s`: its eps is not constant", call.Overload)
+	}
+	in, rank := argument(call, "input"), len(argument(call, "input").Sizes)
+	n := normPage{s: signatureOf(c)}
+	group := groupNorms[call.Overload]
+	n.constants = map[string]string{
+		"IN": ctypes[in.DType], "STAT": ctypes[call.Outputs[len(call.Outputs)-1].DType], "INDEX": n.s.index(),
+		"RMS": boolean(len(call.Outputs) == 2), "LAYER": boolean(!group), "INSIDE": "0",
+	}
+	n.s.in("IN", "x", "input")
+	n.s.out("IN", "out", "out0")
+	n.s.optional(n.constants, "WEIGHT", "weight", argument(call, "weight"))
+	n.s.optional(n.constants, "BIAS", "bias", argument(call, "bias"))
+	if len(call.Outputs) == 2 {
+		n.s.null("STAT", "mean_out")
+		n.s.out("STAT", "rstd_out", "out1")
+	} else {
+		n.s.out("STAT", "mean_out", "out1")
+		n.s.out("STAT", "rstd_out", "out2")
+	}
+	n.s.number(accumulator(in.DType), "eps", strconv.FormatFloat(eps, 'x', -1, 64))
+	if group {
+		area := product("input", 2, rank)
+		n.rows, n.length = "(input_size0 * group)", "(input_size1 / group * "+area+")"
+		n.s.divider("plane", "("+area+")")
+		n.s.size("channels", "input_size1 / group")
+		n.s.size("groups", "group")
+		n.channel = "  const int first = int(row % groups) * int(channels);\n  const kf_divider<INDEX> area = {plane, plane_magic};\n"
+		n.constants["INSIDE"] = boolean(everyVariant(c, func(call card.Call) bool {
+			in := argument(call, "input")
+			return numel(in)/(in.Sizes[0]*in.Sizes[1])%int64(p["VEC"]) == 0
+		}))
+	} else {
+		outer := rank - rowDims(call)
+		n.rows, n.length = "("+product("input", 0, outer)+")", "("+product("input", outer, rank)+")"
+		n.channel = "  const int first = 0;\n  const kf_divider<INDEX> area = {1, 0};\n"
+	}
+	n.s.size("length", n.length)
+	return n, nil
+}
+
+// offset is the text that finds a row: `from` from `rest`, the row's number.
+func (n *normPage) offset(c *card.Card) string {
+	if everyVariant(c, func(call card.Call) bool { return contiguous(argument(call, "input")) }) {
+		return "  from = int64_t(rest) * n;\n"
+	}
+	call, text := c.Variants[0].Call, ""
+	for d := len(argument(call, "input").Sizes) - rowDims(call) - 1; d >= 0; d-- {
+		size, stride := fmt.Sprintf("size%d", d), fmt.Sprintf("stride%d", d)
+		n.s.divider(size, "input_"+size)
+		n.s.size(stride, "input_"+stride)
+		text += fmt.Sprintf("  from += int64_t(kf_divider<INDEX>{%s, %s_magic}.split(rest)) * %s;\n", size, size, stride)
+	}
+	return text
+}
+
+// normOfRows is a candidate whose teams of threads keep a row each.
+func normOfRows(c *card.Card, p Point, name string, team, threads int) (card.Candidate, error) {
+	n, err := normPageOf(c, p)
+	if err != nil {
+		return card.Candidate{}, err
+	}
+	n.s.size("rows", n.rows)
+	offset := n.offset(c)
+	n.constants["ITEMS"] = strconv.FormatInt(items(most(c, normLength), team, p["VEC"]), 10)
+	n.constants["THREADS"] = strconv.Itoa(threads)
+	return card.Candidate{
+		Source: cudaPage(name, map[string]string{"parameters": n.s.parameters(), "offset": offset, "channel": n.channel}),
+		Spec:   deviceSpec(p, n.constants, []card.Kernel{launch("kf_main", fmt.Sprintf("ceildiv(%s, %d)", n.rows, threads/team), threads, n.s)}),
+	}, nil
+}
+
+func (cudaNormWarps) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
+	return normOfRows(c, p, "norm_warps", p["TEAM"], 32*p["WARPS"])
+}
+
+func (cudaNormBlocks) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
+	return normOfRows(c, p, "norm_blocks", p["THREADS"], p["THREADS"])
+}
+
+func (cudaNormSplit) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
+	n, err := normPageOf(c, p)
+	if err != nil {
+		return card.Candidate{}, err
+	}
+	pieces := piecesOf(p, n.rows, n.length)
+	gather := signatureOf(c)
+	gather.in("IN", "x", "input")
+	gather.out("Moments", "parts", "ws0")
+	gather.size("length", n.length)
+	gather.size("pieces", pieces)
+	n.s.in("Moments", "parts", "ws0")
+	n.s.size("pieces", pieces)
+	blocks := n.rows + " * " + pieces
+	return card.Candidate{
+		Source: cudaPage("norm_split", map[string]string{"parameters": n.s.parameters(), "gather": gather.parameters(), "channel": n.channel}),
+		Spec: deviceSpec(p, n.constants, []card.Kernel{launch("kf_gather", blocks, p["THREADS"], gather), launch("kf_main", blocks, p["THREADS"], n.s)},
+			card.Workspace{Bytes: fmt.Sprintf("%s * %d", blocks, 3*accumulatorBytes(inputType(c)))}),
+	}, nil
+}
+
+// piecesOf is the expression for the blocks that share a row: WAVES blocks for each multiprocessor in all, but none without a full step of work.
+func piecesOf(p Point, rows, length string) string {
+	return fmt.Sprintf("max(1, min(ceildiv(%d * sm_count, %s), ceildiv(%s, %d)))", p["WAVES"], rows, length, p["VEC"]*p["THREADS"]*p["UNROLL"])
+}
+
+func accumulatorBytes(dtype string) int { return sizeOf[accumulator(dtype)] }
+
+// cudaGroupNormChannels is cuda/group_norm_channels.cu: channels inside.
+type cudaGroupNormChannels struct{}
+
+func (cudaGroupNormChannels) Name() string { return "group_norm_channels" }
+
+func (cudaGroupNormChannels) Applies(c *card.Card) bool {
+	return groupNormApplies(c, denseChannels) && most(c, func(call card.Call) int64 { return areaOf(call) }) < 1<<30
+}
+
+// areaOf is the number of positions of a sample.
+func areaOf(call card.Call) int64 {
+	in := argument(call, "input")
+	return numel(in) / (in.Sizes[0] * in.Sizes[1])
+}
+
+func (cudaGroupNormChannels) Params(c *card.Card, _ propose.Facts) []Param {
+	group := func(call card.Call) []int64 {
+		groups, _ := constant(argument(call, "group"))
+		return []int64{argument(call, "input").Sizes[1] / max(1, groups.int)}
+	}
+	return append(sharing(), accesses(c, itemSizes[inputType(c)], 16, group))
+}
+
+func (cudaGroupNormChannels) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
+	call := c.Variants[0].Call
+	eps, ok := epsOf(call)
+	if !ok {
+		return card.Candidate{}, fmt.Errorf("overload `%s`: its eps is not constant", call.Overload)
+	}
+	in := argument(call, "input")
+	constants := map[string]string{"IN": ctypes[in.DType], "STAT": ctypes[call.Outputs[2].DType]}
+	area := "(" + product("input", 2, len(in.Sizes)) + ")"
+	pieces := fmt.Sprintf("max(1, min(ceildiv(%d * sm_count, input_size0), ceildiv(%s, %d * max(1, %d / input_size1))))",
+		p["WAVES"], area, p["UNROLL"], p["THREADS"]*p["VEC"])
+	sizes := func(s *signature) {
+		s.size("channels", "input_size1")
+		s.size("area", area)
+		s.size("pieces", pieces)
+	}
+	gather, join, apply := signatureOf(c), signatureOf(c), signatureOf(c)
+	gather.in("IN", "x", "input")
+	gather.out("Moments", "parts", "ws0")
+	sizes(&gather)
+	join.in("Moments", "parts", "ws0")
+	join.out("A", "statistics", "ws1")
+	join.out("STAT", "mean_out", "out1")
+	join.out("STAT", "rstd_out", "out2")
+	join.size("channels", "input_size1")
+	join.size("pieces", pieces)
+	join.size("groups", "group")
+	join.number(accumulator(in.DType), "eps", strconv.FormatFloat(eps, 'x', -1, 64))
+	apply.in("IN", "x", "input")
+	apply.out("IN", "out", "out0")
+	apply.optional(constants, "WEIGHT", "weight", argument(call, "weight"))
+	apply.optional(constants, "BIAS", "bias", argument(call, "bias"))
+	apply.in("A", "statistics", "ws1")
+	sizes(&apply)
+	apply.size("groups", "group")
+	blocks, bytes := "input_size0 * "+pieces, accumulatorBytes(in.DType)
+	return card.Candidate{
+		Source: cudaPage("group_norm_channels", map[string]string{"gather": gather.parameters(), "join": join.parameters(), "parameters": apply.parameters()}),
+		Spec: deviceSpec(p, constants, []card.Kernel{
+			launch("kf_gather", blocks, p["THREADS"], gather), launch("kf_join", "input_size0 * group", 128, join), launch("kf_main", blocks, p["THREADS"], apply),
+		},
+			card.Workspace{Bytes: fmt.Sprintf("%s * (input_size1 / %d) * %d", blocks, p["VEC"], 3*bytes)},
+			card.Workspace{Bytes: fmt.Sprintf("input_size0 * group * %d", 2*bytes)}),
+	}, nil
+}

@@ -1,0 +1,161 @@
+package template
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/propose"
+)
+
+// Softmax and log-softmax for cuda. Along the innermost dim: cudaSoftmaxWarps is cuda/softmax_warps.cu, cudaSoftmaxBlocks
+// cuda/softmax_blocks.cu, cudaSoftmaxSplit cuda/softmax_split.cu. Along any other: cudaSoftmaxColumns is cuda/softmax_columns.cu.
+type (
+	cudaSoftmaxWarps   struct{}
+	cudaSoftmaxBlocks  struct{}
+	cudaSoftmaxSplit   struct{}
+	cudaSoftmaxColumns struct{}
+)
+
+func (cudaSoftmaxWarps) Name() string   { return "softmax_warps" }
+func (cudaSoftmaxBlocks) Name() string  { return "softmax_blocks" }
+func (cudaSoftmaxSplit) Name() string   { return "softmax_split" }
+func (cudaSoftmaxColumns) Name() string { return "softmax_columns" }
+
+func selfType(c *card.Card) string { return argument(c.Variants[0].Call, "self").DType }
+
+func (cudaSoftmaxWarps) Applies(c *card.Card) bool {
+	return softmaxApplies(c, true) && len(teams("TEAM", warpTeams, longest(c), selfType(c)).Values) > 0
+}
+
+func (cudaSoftmaxBlocks) Applies(c *card.Card) bool {
+	return softmaxApplies(c, true) && longest(c) >= 256 && len(teams("THREADS", blockTeams, longest(c), selfType(c)).Values) > 0
+}
+
+func (cudaSoftmaxSplit) Applies(c *card.Card) bool {
+	return softmaxApplies(c, true) && longest(c) >= 8192 && longest(c) < 1<<30
+}
+
+func (cudaSoftmaxColumns) Applies(c *card.Card) bool {
+	return softmaxApplies(c, false) && longest(c) < 1<<30
+}
+
+// softmaxAccesses are the vectors of a row, or of neighbouring columns.
+func softmaxAccesses(c *card.Card, columns bool) Param {
+	return accesses(c, itemSizes[selfType(c)], 16, func(call card.Call) []int64 {
+		dim, _ := softmaxDim(call)
+		if columns {
+			return []int64{numelOf(argument(call, "self").Sizes[dim+1:])}
+		}
+		return []int64{argument(call, "self").Sizes[dim]}
+	})
+}
+
+func (cudaSoftmaxWarps) Params(c *card.Card, _ propose.Facts) []Param {
+	return []Param{teams("TEAM", warpTeams, longest(c), selfType(c)), warps, softmaxAccesses(c, false)}
+}
+
+func (cudaSoftmaxBlocks) Params(c *card.Card, _ propose.Facts) []Param {
+	return []Param{teams("THREADS", blockTeams, longest(c), selfType(c)), softmaxAccesses(c, false)}
+}
+
+func (cudaSoftmaxSplit) Params(c *card.Card, _ propose.Facts) []Param {
+	return append(sharing(), softmaxAccesses(c, false))
+}
+
+func (cudaSoftmaxColumns) Params(c *card.Card, _ propose.Facts) []Param {
+	vector := softmaxAccesses(c, true)
+	threads, across := Param{"THREADS", []int{128, 256, 512}, 512}, Param{"ACROSS", []int{2, 4, 8, 16, 32}, 8}
+	// The widest lines whose elements a thread can keep, in as few threads as do.
+	for _, room := range []int64{32, perThread(512, selfType(c))} {
+		for _, t := range threads.Values {
+			for _, a := range []int{32, 16, 8, 4} {
+				if items(longest(c), t/a, 1)*int64(vector.Default) <= room {
+					threads.Default, across.Default = t, a
+					return []Param{threads, across, vector}
+				}
+			}
+		}
+	}
+	return []Param{threads, across, vector}
+}
+
+// softmaxPage has the constants and the signature that the pages share.
+func softmaxPage(c *card.Card) (map[string]string, signature, int, error) {
+	dim, ok := softmaxDim(c.Variants[0].Call)
+	if !ok {
+		return nil, signature{}, 0, fmt.Errorf("overload `%s`: its dim is not constant", c.Overload)
+	}
+	constants, s := softmaxTypes(c), signatureOf(c)
+	constants["INDEX"] = s.index()
+	s.in("IN", "x", "self")
+	s.out("OUT", "out", "out0")
+	s.size("length", fmt.Sprintf("self_size%d", dim))
+	return constants, s, dim, nil
+}
+
+func softmaxOfRows(c *card.Card, p Point, name string, team, threads int) (card.Candidate, error) {
+	constants, s, dim, err := softmaxPage(c)
+	if err != nil {
+		return card.Candidate{}, err
+	}
+	rows := product("self", 0, dim)
+	s.size("rows", rows)
+	constants["THREADS"] = strconv.Itoa(threads)
+	constants["ITEMS"] = strconv.FormatInt(items(longest(c), team, p["VEC"]), 10)
+	return card.Candidate{
+		Source: cudaPage(name, map[string]string{"parameters": s.parameters()}),
+		Spec:   deviceSpec(p, constants, []card.Kernel{launch("kf_main", fmt.Sprintf("ceildiv(%s, %d)", rows, threads/team), threads, s)}),
+	}, nil
+}
+
+func (cudaSoftmaxWarps) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
+	return softmaxOfRows(c, p, "softmax_warps", p["TEAM"], 32*p["WARPS"])
+}
+
+func (cudaSoftmaxBlocks) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
+	return softmaxOfRows(c, p, "softmax_blocks", p["THREADS"], p["THREADS"])
+}
+
+func (cudaSoftmaxSplit) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
+	constants, s, dim, err := softmaxPage(c)
+	if err != nil {
+		return card.Candidate{}, err
+	}
+	rows, length := "("+product("self", 0, dim)+")", fmt.Sprintf("self_size%d", dim)
+	pieces := piecesOf(p, rows, length)
+	gather := signatureOf(c)
+	gather.in("IN", "x", "self")
+	gather.out("Part", "parts", "ws0")
+	gather.size("length", length)
+	gather.size("pieces", pieces)
+	s.in("Part", "parts", "ws0")
+	s.size("pieces", pieces)
+	blocks := rows + " * " + pieces
+	return card.Candidate{
+		Source: cudaPage("softmax_split", map[string]string{"parameters": s.parameters(), "gather": gather.parameters()}),
+		Spec: deviceSpec(p, constants, []card.Kernel{launch("kf_gather", blocks, p["THREADS"], gather), launch("kf_main", blocks, p["THREADS"], s)},
+			card.Workspace{Bytes: fmt.Sprintf("%s * %d", blocks, 2*accumulatorBytes(selfType(c)))}),
+	}, nil
+}
+
+func (cudaSoftmaxColumns) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
+	constants, s, dim, err := softmaxPage(c)
+	if err != nil {
+		return card.Candidate{}, err
+	}
+	inner := "(" + product("self", dim+1, len(argument(c.Variants[0].Call, "self").Sizes)) + ")"
+	blocks := fmt.Sprintf("ceildiv(%s, %d)", inner, p["ACROSS"]*p["VEC"])
+	s.size("inner", inner)
+	s.size("blocks", blocks)
+	kept := items(longest(c), p["THREADS"]/p["ACROSS"], 1)
+	hold := kept*int64(p["VEC"]) <= perThread(p["THREADS"], selfType(c))
+	constants["HOLD"], constants["ITEMS"] = boolean(hold), "1"
+	if hold {
+		constants["ITEMS"] = strconv.FormatInt(kept, 10)
+	}
+	return card.Candidate{
+		Source: cudaPage("softmax_columns", map[string]string{"parameters": s.parameters()}),
+		Spec:   deviceSpec(p, constants, []card.Kernel{launch("kf_main", product("self", 0, dim)+" * "+blocks, p["THREADS"], s)}),
+	}, nil
+}
