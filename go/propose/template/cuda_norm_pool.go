@@ -19,7 +19,7 @@ var (
 func (s *signature) optional(constants map[string]string, macro, name string, arg card.Arg) {
 	if arg.Kind != "tensor" {
 		constants[macro] = "void"
-		s.null("void", name)
+		s.null("const void", name)
 		return
 	}
 	constants[macro] = ctypes[arg.DType]
@@ -28,7 +28,7 @@ func (s *signature) optional(constants map[string]string, macro, name string, ar
 
 // null is a pointer that the kernel does not follow.
 func (s *signature) null(ctype, name string) {
-	s.text, s.args = append(s.text, "const "+ctype+"* "+name), append(s.args, card.SpecArg{Int: "0", Type: "i64"})
+	s.text, s.args = append(s.text, ctype+"* "+name), append(s.args, card.SpecArg{Int: "0", Type: "i64"})
 }
 
 // accesses offers the elements of one access: 16 bytes or half of them, or as many as divide all of some numbers of every variant. Larger

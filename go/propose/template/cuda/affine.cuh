@@ -3,7 +3,7 @@
 // LAYER: of element `at` of the row. Otherwise (group norm) of the channel that it belongs to: `first` + at / area; INSIDE: the elements of a
 // vector belong to one channel.
 template <class P, class Area> KF_INLINE kf_vec<A, VEC> weights(const P* p, int at, int first, const Area& area, bool aligned, A missing) {
-  if constexpr (__is_same(P, void)) {
+  if constexpr (kf_same<P, void>) {
     return all_of<VEC>(missing);
   } else if constexpr (LAYER) {
     kf_vec<kf_acc<P>, VEC> v = get<VEC>(p + at, aligned);
@@ -21,7 +21,7 @@ template <class P, class Area> KF_INLINE kf_vec<A, VEC> weights(const P* p, int 
   }
 }
 template <class P> KF_INLINE bool aligned_parameter(const P* p) {
-  if constexpr (__is_same(P, void)) return true; else return kf_aligned<VEC>(p);
+  if constexpr (kf_same<P, void>) return true; else return kf_aligned<VEC>(p);
 }
 KF_INLINE float inverse_root(float x) { return rsqrtf(x); }
 KF_INLINE double inverse_root(double x) { return rsqrt(x); }

@@ -1,7 +1,7 @@
 // Batch norm in inference, in eager's order of operations: weight * (x - mean) * invstd + bias.
 struct Terms { A mean, weight, invstd, bias; };
 template <class P> KF_INLINE A parameter(const P* p, int channel, A missing) {
-  if constexpr (__is_same(P, void)) return missing; else return A(kf_of(p[channel]));
+  if constexpr (kf_same<P, void>) return missing; else return A(kf_of(p[channel]));
 }
 KF_INLINE float inverse_root(float x) { return rsqrtf(x); }
 KF_INLINE double inverse_root(double x) { return rsqrt(x); }

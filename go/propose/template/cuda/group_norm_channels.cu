@@ -85,7 +85,7 @@ KF_KERNEL(128) void kf_join(
   rstd_out[blockIdx.x] = kf_to<STAT>(rstd);
 }
 template <class P> KF_INLINE A parameter(const P* p, int channel, A missing) {
-  if constexpr (__is_same(P, void)) return missing; else return A(kf_of(p[channel]));
+  if constexpr (kf_same<P, void>) return missing; else return A(kf_of(p[channel]));
 }
 KF_KERNEL(THREADS) void kf_main(
 // @parameters

@@ -80,7 +80,7 @@ KF_KERNEL(THREADS) void kf_main(
 #pragma unroll
     for (int e = 0; e < VEC; ++e) {
       y[e] = (v[i][e] - mean) * rstd * w[e];
-      if constexpr (!__is_same(BIAS, void)) y[e] += b[e];
+      if constexpr (!kf_same<BIAS, void>) y[e] += b[e];
     }
     put<VEC>(o + at, y, aligned);
   }
