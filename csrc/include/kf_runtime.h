@@ -70,8 +70,8 @@ typedef struct kfr_device_info {
   char pci[32]; /* "0000:19:00.0" */
 } kfr_device_info;
 
-/* Opens the CUDA driver at its first use (libcuda.so.1, or the file that KERNELFORGE_LIBCUDA names), and makes the primary context of a device, the
- * one that torch uses, current in the calling thread. The context is kept for the life of the process. Repeating it is cheap.
+/* Opens the CUDA driver at its first use (libcuda.so.1, or the file that KERNELFORGE_LIBCUDA names), and retains the primary context of a device, the
+ * one that torch uses; it becomes current in the calling thread if that has none. The context is kept for the life of the process. Repeating it is cheap.
  * device  a CUDA ordinal as this process counts them (CUDA_VISIBLE_DEVICES).
  * info    filled on success; NULL allowed.
  * Returns KFR_OK, KFR_BAD_ARGUMENT (a negative ordinal), KFR_NO_DEVICE (no driver, no such device, driver too old, device taken by another process in
@@ -112,7 +112,8 @@ typedef struct kfr_plan kfr_plan;
  * The image is checked (kfr_code_check) on a sealed copy and loaded from that copy, from memory; loading runs no code of the image.
  * device  KFR_HOST or a CUDA ordinal, which is opened here if it is not yet (kfr_device_open).
  * plan    owned by the caller until published; free with kfr_plan_free. A published plan is never freed (a reader may hold it).
- * Returns KFR_OK, KFR_BAD_ARGUMENT (also: overload ids are used up), KFR_BAD_SPEC, KFR_BAD_CODE, KFR_NO_DEVICE, KFR_SYSTEM, KFR_DRIVER, KFR_FAULT. */
+ * Returns KFR_OK, KFR_BAD_ARGUMENT (also: overload ids are used up), KFR_BAD_SPEC, KFR_BAD_CODE, KFR_NO_DEVICE, KFR_SYSTEM, KFR_DRIVER, KFR_FAULT,
+ * KFR_LAUNCH (CUDA: a geometry that this device cannot run: registers, shared memory, clusters, a cooperative grid that does not fit). */
 kfr_status kfr_plan_create(const char* json, size_t json_n, const void* image, size_t image_n, int32_t device, kfr_plan** plan,
                            kfr_error* error);
 void kfr_plan_free(kfr_plan* plan); /* NULL allowed; refused silently for a published plan */
@@ -210,7 +211,7 @@ kfr_status kfr_code_check(const void* image, size_t image_n, const char* const* 
  * hardware. Created in the trusted process, zeroed; imported by file descriptor in the worker. Never part of torch's caching allocator.
  *   host  4 KiB pages between 1 MiB ranges; the memory file is sealed so that nobody can resize it.
  *   CUDA  2 MiB pages between 2 MiB ranges (cuMemCreate, exported as a file descriptor). Where the driver cannot export them (no `vmm` in
- *         kfr_device_info) the descriptor is a small sealed memory file with a legacy IPC handle; then nothing is unmapped and an import is writable.
+ *         kfr_device_info), or KERNELFORGE_BUFFERS is `ipc`, the descriptor is a small sealed memory file with a legacy IPC handle; then nothing is unmapped and an import is writable.
  *         `data` is a device address. Imports may outlive their maker, but not where IPC carries them. */
 typedef struct kfr_buffer kfr_buffer;
 /* device: KFR_HOST or a CUDA ordinal, opened if need be. Read-write. KFR_SYSTEM: no memory. */
@@ -233,7 +234,7 @@ void kfr_buffer_free(kfr_buffer* buffer);            /* unmaps; pointers into it
  *            CUDA  what is NULL is allocated once and shared by all sets, as a caching allocator hands out one block again and again.
  * out_ns   `samples` values, nanoseconds a launch, in the order measured; monotonic clock on host, events on CUDA.
  * stream   CUDA: the launches are captured once into a graph and every sample replays it between two events, on this stream (NULL: one of the
- *          runtime's own), so that no host time is measured. Work of other streams must be done before. Each sample goes on with the next sets.
+ *          runtime's own), so that no host time is measured. All work of the device is waited for first. Each sample goes on with the next sets.
  * One untimed launch of every set goes first when `warm` is 1. Returns when all is done; KFR_FAULT as in kfr_stream_wait. */
 kfr_status kfr_time_plan(const kfr_plan* plan, void* const* sets, uint32_t nsets, uint32_t nslots, uint32_t samples, uint32_t inner,
                          int32_t warm, const kfr_parallel* parallel, void* stream, double* out_ns, kfr_error* error);
@@ -241,7 +242,7 @@ kfr_status kfr_time_plan(const kfr_plan* plan, void* const* sets, uint32_t nsets
 /* Times the reference kernel: a fixed piece of work that both processes run in every block, so that a block in which one process was disturbed can
  * be told by its ratio. Nanoseconds. The first run is not counted.
  *   host  a triad over 4 MiB a thread; `parallel` is needed, `stream` ignored.
- *   CUDA  eight copies of 16 MiB within the device, replayed as one graph between events on `stream` (NULL: one of the runtime's own). */
+ *   CUDA  four copies of 32 MiB within the device, replayed as one graph between events on `stream` (NULL: one of the runtime's own). */
 kfr_status kfr_time_reference(int32_t device, const kfr_parallel* parallel, void* stream, uint32_t samples, double* out_ns, kfr_error* error);
 
 /* Times replays of a graph that somebody else made, such as torch.cuda.CUDAGraph.raw_cuda_graph_exec(): the ruler of kfr_time_plan for eager and for

@@ -96,7 +96,7 @@ class HostProgram final : public Program {
     }
     for (size_t k = 0; k < spec_.kernels.size(); ++k) run(spec_.kernels[k], entries_[k], slots, *parallel);
   }
-  void warm() const override {}
+  void warm(const std::vector<uint64_t>&) const override {}
   void time(const Series& series, const kfr_parallel* parallel, void*, double* out_ns) const override {
     time_on_host(*this, series, parallel, out_ns);
   }

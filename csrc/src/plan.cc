@@ -69,13 +69,13 @@ std::unique_ptr<kfr_plan> make_plan(const json::Node& node, std::string_view ima
   auto plan = std::make_unique<kfr_plan>();
   plan->id = read_id(fields.need("id"));
   Call call = read_call(fields.need("call"));
+  if (auto recorded = fields.find("code")) check_code(*recorded, image);
   std::unique_ptr<Code> code = target.open(image, fields, &call.names);
   plan->threads = code->threads();
   Spec spec = read_spec(fields.need("spec"), call, call.names, *code);
   plan->align = read_align(fields.need("align"), call.inputs.size() + call.outputs.size());
   plan->deterministic = fields.need("deterministic").boolean();
   plan->exact = fields.need("exact").boolean();
-  if (auto recorded = fields.find("code")) check_code(*recorded, image);
   read_origin(fields);
   fields.close();
 

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "error.h"
 #include "target.h"
@@ -47,6 +48,25 @@ double read_literal(const json::Node& node) {
   return negative ? -v : v;
 }
 
+// Where a target's arguments are typed: an integer may become a float that holds it exactly, a float stays one.
+void read_type(const json::Node& node, Arg* arg) {
+  arg->type = node.one_of({"i32", "i64", "f32", "f64"});
+  if (arg->type == "i64" && arg->kind == Arg::kInt) return;
+  if (arg->type == "i32" && arg->kind == Arg::kInt) {
+    if (arg->integer < INT32_MIN || arg->integer > INT32_MAX) node.fail(std::to_string(arg->integer) + " does not fit an i32");
+    return;
+  }
+  if (arg->type[0] == 'i') node.wrong("`f32` or `f64` for a `float`");
+  if (arg->kind == Arg::kInt) {
+    constexpr int64_t kExact = int64_t{1} << 53, kExactSingle = int64_t{1} << 24;
+    int64_t most = arg->type == "f32" ? kExactSingle : kExact;
+    if (arg->integer < -most || arg->integer > most) node.fail(std::to_string(arg->integer) + " may not be exact as " + arg->type);
+    arg->kind = Arg::kFloat;
+    arg->real = static_cast<double>(arg->integer);
+  }
+  if (arg->type == "f32" && std::abs(arg->real) > std::numeric_limits<float>::max()) node.fail("the number does not fit an f32");
+}
+
 Arg read_arg(const json::Node& node, const Names& slots, const Names& names, const Code& code) {
   json::Fields fields(node);
   auto slot = fields.find("slot"), integer = fields.find("int"), real = fields.find("float");
@@ -65,7 +85,7 @@ Arg read_arg(const json::Node& node, const Names& slots, const Names& names, con
     arg.kind = Arg::kFloat;
     arg.real = read_literal(*real);
   }
-  if (code.typed_args() && !slot) arg.type = fields.need("type").one_of({"i32", "i64", "f32", "f64"});
+  if (code.typed_args() && !slot) read_type(fields.need("type"), &arg);
   fields.close();
   return arg;
 }

@@ -24,7 +24,7 @@ struct Arg {
   uint32_t slot = 0;  // kSlot: an aliased output is its input's slot, so each address is read from one place
   int64_t integer = 0;
   double real = 0;
-  std::string type;  // CUDA: "i32", "i64", "f32", "f64"; host: empty
+  std::string type;  // CUDA: "i32" or "i64" (kInt), "f32" or "f64" (kFloat); host, and slots: empty
 };
 
 struct Kernel {

@@ -96,6 +96,15 @@ std::unique_ptr<DeviceTable> build(std::span<kfr_plan* const> plans) {
   return table;
 }
 
+// An output that is an input has no memory of its own.
+std::vector<uint64_t> slot_bytes(const kfr_plan& plan) {
+  std::vector<uint64_t> bytes;
+  for (const Tensor& t : plan.inputs) bytes.push_back(t.span_bytes);
+  for (const Tensor& t : plan.outputs) bytes.push_back(t.alias < 0 ? t.span_bytes : 0);
+  bytes.insert(bytes.end(), plan.workspace_bytes.begin(), plan.workspace_bytes.end());
+  return bytes;
+}
+
 const DeviceTable* current(int32_t device) noexcept {
   if (device < KFR_HOST || device >= kDevicesMax) return nullptr;
   return tables[static_cast<size_t>(device + 1)].load(std::memory_order_acquire);
@@ -123,7 +132,12 @@ void publish(std::span<kfr_plan* const> plans, int32_t device) {
   }
   std::unique_ptr<DeviceTable> table;
   if (!plans.empty()) table = build(plans);
-  for (const kfr_plan* plan : plans) plan->program->warm();
+  for (const kfr_plan* plan : plans) {
+    if (plan->published.load(std::memory_order_relaxed)) continue;  // it has run already
+    try {
+      plan->program->warm(slot_bytes(*plan));
+    } catch (const Error& e) { throw e.within("publish " + ticked(plan->id)); }
+  }
 
   auto& visible = tables[static_cast<size_t>(device + 1)];
   const DeviceTable* next = table.get();

@@ -2,14 +2,14 @@
 #include "target.h"
 
 #include "error.h"
+#include "table.h"
 
 namespace kf {
 
 const Target& target_of(int32_t device) {
   if (device == KFR_HOST) return host_target();
-  if (device < 0)
-    throw Error(KFR_NO_DEVICE, "device " + std::to_string(device) + ": no such ordinal (expected -1 for the host, or 0, 1, ... for CUDA)");
-  throw Error(KFR_NO_DEVICE, "device " + std::to_string(device) + ": this build has no CUDA target (expected -1, the host)");
+  if (device >= 0 && device < kDevicesMax) return cuda_target(device);
+  throw Error(KFR_NO_DEVICE, "device " + std::to_string(device) + ": no such ordinal (expected -1 for the host, or 0, 1, ... for CUDA)");
 }
 
 }  // namespace kf

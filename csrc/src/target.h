@@ -1,4 +1,4 @@
-// target.h: what a kind of device must be able to do. host.cc is one target; the CUDA target is another file beside it.
+// target.h: what a kind of device must be able to do. host.cc is one target, cuda.cc (with cuda_*.cc) the other.
 //
 //   Target   opens a plan's image, tells the device's facts, makes buffers of its memory, and has a reference kernel
 //   Code     an opened image while its plan is made: reads the target's own launch geometry, then binds the spec
@@ -23,8 +23,8 @@ class Program {
   virtual ~Program() = default;
   // Runs the kernels in order. Allocates nothing, takes no lock. Throws Error(KFR_LAUNCH or KFR_BAD_ARGUMENT) before any kernel ran.
   virtual void launch(void* const* slots, const kfr_parallel* parallel, void* stream) const = 0;
-  // Launches once on scratch memory, so that nothing is left to load at the first real call. Nothing on the host.
-  virtual void warm() const = 0;
+  // Launches once on cleared scratch memory of these sizes, so that nothing is left to load at the first real call. Nothing on the host.
+  virtual void warm(const std::vector<uint64_t>& slot_bytes) const = 0;
   // Times itself by the target's ruler (kfr_time_plan).
   virtual void time(const Series& series, const kfr_parallel* parallel, void* stream, double* out_ns) const = 0;
 };
@@ -34,7 +34,7 @@ class Code {
   virtual ~Code() = default;
   virtual int32_t threads() const = 0;  // what the plan was judged with; 0 where the target has no thread count
   virtual bool typed_args() const = 0;  // whether int and float arguments of a kernel name their type
-  // Takes the geometry fields of one kernel of a spec, evaluated. May add facts of this kernel (its occupancy) to its names.
+  // Takes the geometry fields of one kernel of a spec, evaluated. May load the kernel, and add facts of it (its occupancy) to its names.
   virtual std::vector<int64_t> read_geometry(const std::string& entry, json::Fields& kernel, Names* names) const = 0;
   // Checks the image against the spec's entries, and loads it from memory. Called once.
   virtual std::unique_ptr<Program> bind(Spec spec) = 0;
@@ -57,6 +57,7 @@ class Target {
 // The target of a device ordinal. Throws Error(KFR_NO_DEVICE).
 const Target& target_of(int32_t device);
 const Target& host_target();
+const Target& cuda_target(int32_t ordinal);  // 0 to kDevicesMax - 1; nothing of CUDA is touched before one of its functions needs the device
 
 }  // namespace kf
 #endif  // KF_TARGET_H_
