@@ -8,31 +8,33 @@ import (
 	"github.com/kernelforge/kernelforge/go/card"
 )
 
-// operation is one pointwise operator in the words of host/pointwise.cc: the arguments that become a and b, and the body of `op`.
+// operation is one pointwise operator: the arguments that become a and b, and the body of `op` in the words of host/pointwise.cc and of
+// cuda/pointwise.cu.
 type operation struct {
 	names    string   // overloads: functional, in-place and out forms
 	operands []string // arguments that are elements
 	heavy    bool     // bound by arithmetic rather than memory
 	body     func(call card.Call) (string, bool)
+	device   func(call card.Call) (string, bool)
 }
 
 var operations = []operation{
-	{"relu relu_ relu.out", []string{"self"}, false, fixed("return V{} > a ? V{} : a;")},
-	{"copy_ copy copy.out", []string{"src"}, false, fixed("return a;")},
-	{"rsqrt rsqrt_ rsqrt.out", []string{"self"}, false, fixed("return exact(ONE) / kf_sqrt(a);")},
-	{"exp exp_ exp.out", []string{"self"}, true, fixed("return kf_exp(a);")},
-	{"tanh tanh_ tanh.out", []string{"self"}, true, fixed("return kf_tanh<HALF>(a);")},
-	{"sigmoid sigmoid_ sigmoid.out", []string{"self"}, true, fixed("return kf_reciprocal<HALF>(exact(ONE) + kf_exp(-a));")},
-	{"silu silu_ silu.out", []string{"self"}, true, fixed("return HALF ? a * kf_reciprocal<HALF>(exact(ONE) + kf_exp(-a)) : a / (exact(ONE) + kf_exp(-a));")},
-	{"gelu gelu_ gelu.out", []string{"self"}, true, geluBody},
-	{"clamp_min clamp_min_ clamp_min.out", []string{"self"}, false, clampBody("min", "")},
-	{"clamp clamp_ clamp.out", []string{"self"}, false, clampBody("min", "max")},
-	{"hardtanh hardtanh_ hardtanh.out", []string{"self"}, false, clampBody("min_val", "max_val")},
-	{"pow.Tensor_Scalar pow_.Scalar pow.Tensor_Scalar_out", []string{"self"}, false, powBody},
-	{"add.Tensor add_.Tensor add.out", []string{"self", "other"}, false, addBody(1)},
-	{"sub.Tensor sub_.Tensor sub.out", []string{"self", "other"}, false, addBody(-1)},
-	{"mul.Tensor mul_.Tensor mul.out", []string{"self", "other"}, false, fixed("return a * b;")},
-	{"div.Tensor div_.Tensor div.out", []string{"self", "other"}, false, fixed("return a / b;")},
+	{"relu relu_ relu.out", []string{"self"}, false, fixed("return V{} > a ? V{} : a;"), fixed("return a < C(0) ? C(0) : a;")},
+	{"copy_ copy copy.out", []string{"src"}, false, fixed("return a;"), fixed("return a;")},
+	{"rsqrt rsqrt_ rsqrt.out", []string{"self"}, false, fixed("return exact(ONE) / kf_sqrt(a);"), fixed("return inverse_root(a);")},
+	{"exp exp_ exp.out", []string{"self"}, true, fixed("return kf_exp(a);"), fixed("return exponential(a);")},
+	{"tanh tanh_ tanh.out", []string{"self"}, true, fixed("return kf_tanh<HALF>(a);"), fixed("return hyperbolic_tangent(a);")},
+	{"sigmoid sigmoid_ sigmoid.out", []string{"self"}, true, fixed("return kf_reciprocal<HALF>(exact(ONE) + kf_exp(-a));"), fixed("return reciprocal(C(1) + exponential(-a));")},
+	{"silu silu_ silu.out", []string{"self"}, true, fixed("return HALF ? a * kf_reciprocal<HALF>(exact(ONE) + kf_exp(-a)) : a / (exact(ONE) + kf_exp(-a));"), fixed("return FAST ? a * reciprocal(C(1) + exponential(-a)) : a / (C(1) + exponential(-a));")},
+	{"gelu gelu_ gelu.out", []string{"self"}, true, geluBody, deviceGelu},
+	{"clamp_min clamp_min_ clamp_min.out", []string{"self"}, false, clampBody("min", ""), deviceClamp("min", "")},
+	{"clamp clamp_ clamp.out", []string{"self"}, false, clampBody("min", "max"), deviceClamp("min", "max")},
+	{"hardtanh hardtanh_ hardtanh.out", []string{"self"}, false, clampBody("min_val", "max_val"), deviceClamp("min_val", "max_val")},
+	{"pow.Tensor_Scalar pow_.Scalar pow.Tensor_Scalar_out", []string{"self"}, false, powBody, devicePow},
+	{"add.Tensor add_.Tensor add.out", []string{"self", "other"}, false, addBody(1), deviceAdd(1)},
+	{"sub.Tensor sub_.Tensor sub.out", []string{"self", "other"}, false, addBody(-1), deviceAdd(-1)},
+	{"mul.Tensor mul_.Tensor mul.out", []string{"self", "other"}, false, fixed("return a * b;"), fixed("return a * b;")},
+	{"div.Tensor div_.Tensor div.out", []string{"self", "other"}, false, fixed("return a / b;"), deviceDiv},
 }
 
 // operationOf finds the operation of a card; nil if there is none.

@@ -95,61 +95,87 @@ func broadcast(name string, have, want int) []card.SpecArg {
 
 // elements are an operation's tensors, its type and its text.
 type elements struct {
-	dtype   string
-	tensors []card.Arg
-	text    string
+	operands
+	text string
 }
 
-// elements sorts a call's operands into tensors and constants; false where the family is not sure to do as eager does.
+// elements sorts a call's operands into tensors and constants and writes the host's text; false where the family is not sure to do as eager does.
 func (op *operation) elements(call card.Call) (elements, bool) {
-	var e elements
-	if len(call.Outputs) != 1 {
-		return e, false
-	}
-	args := make([]card.Arg, len(op.operands))
-	for i, name := range op.operands {
-		args[i] = argument(call, name)
-		if kind := args[i].Kind; kind != "tensor" && kind != "wrapped" {
-			return e, false
-		}
-	}
-	e.dtype = promote(args...)
-	if copies[call.Overload] {
-		if e.dtype == call.Outputs[0].DType {
-			return e, false // no conversion: the bits are moved by other families
-		}
-		e.dtype = call.Outputs[0].DType
-	}
-	if strings.Contains(call.Overload, "div") && !isFloat(e.dtype) {
-		e.dtype = "float32"
+	o, ok := op.operandsOf(call)
+	if !ok {
+		return elements{}, false
 	}
 	body, ok := op.body(call)
-	if !ok || !isFloat(e.dtype) || e.dtype != call.Outputs[0].DType {
-		return e, false
+	if !ok {
+		return elements{}, false
 	}
+	e := elements{operands: o}
 	var parameters, constants []string
-	for i, arg := range args {
-		letter := string(rune('a' + i))
-		if arg.Kind == "tensor" {
-			if (promoteTypes(e.dtype, arg.DType) != e.dtype && !copies[call.Overload]) || len(arg.Sizes) > len(call.Outputs[0].Sizes) {
-				return e, false // a 0-dim tensor of a wider type
-			}
-			e.tensors = append(e.tensors, arg)
+	for i, v := range o.values {
+		if letter := letterOf(i); v == nil {
 			parameters = append(parameters, "V "+letter)
-			continue
+		} else {
+			constants = append(constants, fmt.Sprintf("  const V %s = %s(%s);\n", letter, op.scalar(i, call), v.bits()))
 		}
-		v, ok := constant(arg)
-		if !ok {
-			return e, false
-		}
-		constants = append(constants, fmt.Sprintf("  const V %s = %s(%s);\n", letter, op.scalar(i, call), v.bits()))
 	}
 	if strings.Contains(body, "above(") {
 		e.text = hostFile("gelu.h")
 	}
 	e.text += fmt.Sprintf("// %s\nconstexpr uint64_t ONE = %s;\nKF_INLINE V op(%s) {\n%s  %s\n}", call.Overload, bitsOf(1),
 		strings.Join(parameters, ", "), strings.Join(constants, ""), body)
-	return e, len(e.tensors) > 0
+	return e, true
+}
+
+func letterOf(operand int) string { return string(rune('a' + operand)) }
+
+// operands are what an operation works on, whatever the target: its type, and for each operand a tensor or a constant.
+type operands struct {
+	dtype   string
+	tensors []card.Arg
+	values  []*value // of each operand; nil: the next tensor
+}
+
+// operandsOf sorts a call's operands; false where eager's own conversions are not the family's.
+func (op *operation) operandsOf(call card.Call) (operands, bool) {
+	var o operands
+	if len(call.Outputs) != 1 {
+		return o, false
+	}
+	args := make([]card.Arg, len(op.operands))
+	for i, name := range op.operands {
+		args[i] = argument(call, name)
+		if kind := args[i].Kind; kind != "tensor" && kind != "wrapped" {
+			return o, false
+		}
+	}
+	o.dtype = promote(args...)
+	if copies[call.Overload] {
+		if o.dtype == call.Outputs[0].DType {
+			return o, false // no conversion: the bits are moved by other families
+		}
+		o.dtype = call.Outputs[0].DType
+	}
+	if strings.Contains(call.Overload, "div") && !isFloat(o.dtype) {
+		o.dtype = "float32"
+	}
+	if !isFloat(o.dtype) || o.dtype != call.Outputs[0].DType {
+		return o, false
+	}
+	for _, arg := range args {
+		if arg.Kind == "tensor" {
+			if (promoteTypes(o.dtype, arg.DType) != o.dtype && !copies[call.Overload]) || len(arg.Sizes) > len(call.Outputs[0].Sizes) {
+				return o, false // a 0-dim tensor of a wider type
+			}
+			o.tensors, o.values = append(o.tensors, arg), append(o.values, nil)
+			continue
+		}
+		v, ok := constant(arg)
+		if !ok {
+			return o, false
+		}
+		o.values = append(o.values, &v)
+	}
+	return o, len(o.tensors) > 0
 }
 
 // scalar says how a scalar operand enters: eager's mul and div read a second operand in the arithmetic type, everything else goes through

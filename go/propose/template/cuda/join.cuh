@@ -1,0 +1,18 @@
+#if PARTS > 1
+// The second kernel: a warp folds the parts of an output.
+KF_KERNEL(128) void kf_join(OUT* out, const C* parts,
+// @join
+) {
+// @joined
+  const INDEX o = INDEX(blockIdx.x) * 4 + INDEX(threadIdx.x / 32);
+  C x = start();
+  if (o < outputs)
+    for (int p = threadIdx.x % 32; p < PARTS; p += 32) x = Fold()(x, parts[o * PARTS + p]);
+  x = kf_warp_fold(x, Fold());
+  if (o < outputs && threadIdx.x % 32 == 0) {
+    INDEX at[2];
+    elements.find(o, at);
+    out[at[OUTPUT]] = finish(x, outputs, numel);
+  }
+}
+#endif

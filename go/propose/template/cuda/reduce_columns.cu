@@ -1,0 +1,99 @@
+// Reduce columns: sum, mean or maximum where kept elements lie side by side.
+//
+// Idea: a block is COLS threads across, each with a vector of VEC columns, and THREADS / COLS threads down, which share the reduced rows; UNROLL
+// rows are in flight. Shared memory joins the threads of a column. Few columns of many rows are cut into PARTS, whose results a second kernel
+// joins: no atomics, so the same bits every time. Bound: one read of the input.
+// Works for: any dims and strides; where columns are not whole vectors, VEC is 1.
+// Parameters the tree may change: VEC, COLS, UNROLL, PARTS, THREADS.
+// Numerics: in C, in UNROLL * THREADS / COLS partial results joined pairwise; a NaN makes the maximum NaN.
+
+// @include walk.cuh
+// @include fold.cuh
+
+constexpr int OUTPUT = 1;  // which operand of the kept dims' walk is the output
+constexpr int ROWS = THREADS / COLS;
+
+template <int N> KF_INLINE void columns(C* shared, const IN* self, OUT* out, C* parts, const Walk<2, DIMS>& kept, const Walk<2, DIMS>& elements,
+                                        const Walk<1, ROW_DIMS>& rows, INDEX length, INDEX outputs, INDEX numel) {
+  const INDEX x = threadIdx.x % COLS, y = threadIdx.x / COLS, part = blockIdx.y;
+  const INDEX all = outputs / N, each = (length + PARTS - 1) / PARTS, begin = part * each, end = begin + each < length ? begin + each : length;
+  // With N below VEC there are more columns than the grid was made for.
+  for (INDEX block = blockIdx.x; block * COLS < all; block += gridDim.x) {
+    const INDEX column = block * COLS + x;
+    kf_vec<C, N> sum[UNROLL];
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u)
+#pragma unroll
+      for (int j = 0; j < N; ++j) sum[u][j] = start();
+    if (column < all) {
+      INDEX at[2], row[1];
+      kept.find(column, at);
+      const IN* in = self + at[0];
+      INDEX r = begin + y;
+      for (; r + (UNROLL - 1) * ROWS < end; r += UNROLL * ROWS) {
+        kf_vec<IN, N> v[UNROLL];
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+          rows.find(r + u * ROWS, row);
+          v[u] = kf_load<N>(in + row[0]);
+        }
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u)
+#pragma unroll
+          for (int j = 0; j < N; ++j) sum[u][j] = Fold()(sum[u][j], C(kf_of(v[u][j])));
+      }
+      for (; r < end; r += ROWS) {
+        rows.find(r, row);
+        const kf_vec<IN, N> v = kf_load<N>(in + row[0]);
+#pragma unroll
+        for (int j = 0; j < N; ++j) sum[0][j] = Fold()(sum[0][j], C(kf_of(v[j])));
+      }
+    }
+#pragma unroll
+    for (int half = UNROLL / 2; half > 0; half /= 2)
+#pragma unroll
+      for (int u = 0; u < half; ++u)
+#pragma unroll
+        for (int j = 0; j < N; ++j) sum[u][j] = Fold()(sum[u][j], sum[u + half][j]);
+#pragma unroll
+    for (int half = ROWS / 2; half > 0; half /= 2) {
+      if (y >= half && y < 2 * half) {
+#pragma unroll
+        for (int j = 0; j < N; ++j) shared[(y * N + j) * COLS + x] = sum[0][j];
+      }
+      __syncthreads();
+      if (y < half) {
+#pragma unroll
+        for (int j = 0; j < N; ++j) sum[0][j] = Fold()(sum[0][j], shared[((y + half) * N + j) * COLS + x]);
+      }
+    }
+    if (y == 0 && column < all) {
+#pragma unroll
+      for (int j = 0; j < N; ++j) {
+        const INDEX o = column * N + j;
+#if PARTS > 1
+        parts[o * PARTS + part] = sum[0][j];
+#else
+        INDEX at[2];
+        elements.find(o, at);
+        out[at[OUTPUT]] = finish(sum[0][j], outputs, numel);
+#endif
+      }
+    }
+    __syncthreads();
+  }
+}
+
+KF_KERNEL(THREADS) void kf_main(
+// @parameters
+) {
+// @walks
+  __shared__ C shared[THREADS * VEC];
+#if PARTS == 1
+  C* parts = nullptr;
+#endif
+  if (VEC > 1 && kf_aligned<VEC>(self)) columns<VEC>(shared, self, out, parts, vectors, elements, row_elements, length, outputs, numel);
+  else columns<1>(shared, self, out, parts, elements, elements, row_elements, length, outputs, numel);
+}
+
+// @include join.cuh
