@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._place import Place
 from ._roof import Roof, bytes_of
 
 SCHEMA = 1
-_PROFILED_TARGET = "host"
+_LEAST_US = 1e-3  # of a call for which no device time was seen: a card's times are above 0
 
 
 @dataclass
@@ -93,11 +94,12 @@ def _without_sizes(arg: dict[str, Any]) -> dict[str, Any]:
 
 
 def cards_of(
-    sites: Sequence[Site], operator_us: float, threads: int, roof: Roof
+    sites: Sequence[Site], operator_us: float, threads: int, roof: Roof, place: Place
 ) -> tuple[list[dict[str, Any]], dict[tuple[str, str], Site]]:
     """Return the cards, the largest share first, and the site of each (card id, variant id).
 
     operator_us: time of all operators in one forward; shares are parts of it.
+    threads: torch's on the host; a device has none, and its cards say 0.
     """
     groups: dict[str, list[Site]] = {}
     for site in sites:
@@ -112,7 +114,7 @@ def cards_of(
                     "id": f"v{i}",
                     "call": site.call,
                     "calls": max(1, round(site.calls)),
-                    "eager_us": site.eager_us,
+                    "eager_us": max(site.eager_us, _LEAST_US),
                     "bytes": size,
                     "roof_us": roof.us(size),
                 }
@@ -123,10 +125,10 @@ def cards_of(
             {
                 "schema": SCHEMA,
                 "id": card_id,
-                "target": _PROFILED_TARGET,
+                "target": place.target,
                 "overload": members[0].call["overload"],
                 "layout": members[0].layout,
-                "threads": threads,
+                "threads": 0 if place.cuda else threads,
                 "share": min(1.0, total / operator_us) if operator_us > 0 else 0.0,
                 "children": sorted(set().union(*(site.children for site in members))),
                 "variants": variants,

@@ -12,52 +12,56 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from . import _core, _pins, _settings
+from . import _core, _doctor_cuda, _pins, _settings
+from ._check import Check
 from .errors import KernelForgeError
 
 USES = ("apply", "profile", "optimize")
+CUDA_USES = ("apply on cuda", "profile on cuda", "optimize on cuda")
+_HINT = "\nhint: "
 _FREE_WANTED = 1 << 30  # a study with its binaries stays far below this
-
-
-@dataclass(frozen=True)
-class Check:
-    """One answer. ok None: it works without, less well."""
-
-    name: str
-    ok: bool | None
-    found: str
-    hint: str = ""
-    need: tuple[str, ...] = field(default=())
 
 
 def checks() -> Iterator[Check]:
     """Yield the checks one by one, so that a slow one does not hide the others."""
     for check in _CHECKS:
         try:
-            yield check()
+            found = check()
+            if found is not None:  # None: a check of something that this machine does not have
+                yield found
         except KernelForgeError as e:
             yield Check(_name(check), False, e.text, e.hint, USES)
         except Exception as e:  # the doctor must survive any patient
             yield Check(
                 _name(check),
                 False,
-                f"{type(e).__name__}: {e}",
-                "this check itself failed; please report it",
-                USES,
+                f"{type(e).__name__}: {str(e).partition(_HINT)[0]}",
+                str(e).partition(_HINT)[2] or "this check itself failed; please report it",
+                USES if check not in _doctor_cuda.CHECKS else CUDA_USES,
             )
 
 
-def _name(check: Callable[[], Check]) -> str:
-    return check.__name__.strip("_").replace("_", " ")
+def _name(check: Callable[[], Check | None]) -> str:
+    return check.__name__.strip("_").removesuffix("_check").replace("_", " ")
 
 
 def summary(found: list[Check]) -> dict[str, Any]:
     """Return what can be used here: for each use whether it works and what is in its way."""
     uses = {use: [c.name for c in found if c.ok is False and use in c.need] for use in USES}
+    if any(
+        need in CUDA_USES for c in found for need in c.need
+    ):  # a machine without a GPU is not told what it lacks for one
+        for use in CUDA_USES:
+            host = use.removesuffix(" on cuda")
+            uses[use] = [
+                c.name
+                for c in found
+                if c.ok is False and (use in c.need or (host in c.need and c.name != "compiler"))
+            ]
     return {
         "schema": 1,
         "checks": [asdict(c) for c in found],
@@ -221,21 +225,15 @@ def _torchvision() -> Check:
     )
 
 
-def _gpu() -> Check:
-    if importlib.util.find_spec("torch") is None:
-        return Check("gpu", None, "not looked for (no torch)", "", ())
-    import torch
-
-    if not torch.cuda.is_available():
-        return Check("gpu", None, "none that torch can use; the host target (CPU) works without", "", ())
-    names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
-    return Check(
-        "gpu",
-        None,
-        f"{names}; this version serves the host target only",
-        "profile and optimize CPU models here",
-        (),
-    )
-
-
-_CHECKS = (_python, _torch, _extension, _core_library, _worker, _compiler, _cpu, _store, _torchvision, _gpu)
+_CHECKS = (
+    _python,
+    _torch,
+    _extension,
+    _core_library,
+    _worker,
+    _compiler,
+    _cpu,
+    _store,
+    _torchvision,
+    *_doctor_cuda.CHECKS,
+)

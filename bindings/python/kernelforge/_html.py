@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ._progress import span
+from ._report import machine_of
 
 
 def page(d: dict[str, Any]) -> str:
@@ -46,8 +47,7 @@ def _e(value: Any) -> str:
 
 
 def _head(d: dict[str, Any]) -> str:
-    env = d["env"]
-    machine = f"{env['cpu']}, {env['threads']} threads, torch {env['torch']}, {env.get('toolchain') or 'no compiler'}"
+    machine = machine_of(d["env"])
     note = f"{_e(d['note'])}. " if d.get("note") else ""
     return f'<h1>{_e(d["name"])}</h1><p class="soft">{note}{_e(machine)}. Made {_e(d["made"])}.</p>'
 

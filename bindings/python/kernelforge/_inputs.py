@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ._place import HOST, Place, place_of
 from .errors import EnvironmentFault, ModelFault, UsageFault
 
 _FORMS = "give a tensor, a tuple of arguments, a dict of keyword arguments, ((arguments), {keywords}), or a function that returns one of these"
@@ -66,8 +67,8 @@ def tensors_of(value: Any) -> Iterator[Any]:
         )
 
 
-def device_of(model: Any, inputs: Any) -> str:
-    """Return the one device that model and inputs are on: `cpu`.
+def device_of(model: Any, inputs: Any) -> Place:
+    """Return the one place that model and inputs are on: the host or a CUDA device.
 
     Raises:
         ModelFault: they are on several.
@@ -87,13 +88,13 @@ def device_of(model: Any, inputs: Any) -> str:
             f"run `{name_of(model)}`: model and inputs are on several devices ({found})",
             hint="move them to one: model.to(device), input.to(device)",
         )
-    device = next(iter(places), "cpu")
-    if device != "cpu":
+    device = next(iter(places), None)
+    if device is not None and device.partition(":")[0] not in ("cpu", "cuda"):
         raise EnvironmentFault(
-            f"run `{name_of(model)}` on {device}: this version serves the host target only (expected cpu)",
-            hint="move model and inputs to the CPU",
+            f"run `{name_of(model)}` on {device}: no target serves it (expected cpu, the host target, or cuda)",
+            hint="move model and inputs to the CPU or to a CUDA device",
         )
-    return device
+    return HOST if device is None else place_of(device)
 
 
 def forward_of(model: Any, inputs: Any) -> Callable[[], Any]:

@@ -10,6 +10,7 @@ import fnmatch
 import hashlib
 import json
 import logging
+import math
 import os
 import re
 import time
@@ -17,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import _core, _ext, _measure, _pack, _pins, _search, _settings, _studies
+from . import _core, _ext, _measure, _nvrtc, _pack, _pins, _search, _settings, _studies
 from ._inputs import device_of, forward_of
+from ._place import Place
 from ._profile import profile
 from ._progress import Progress
 from ._report import SCHEMA, Report, rows_of
@@ -29,6 +31,7 @@ log = logging.getLogger("kernelforge")
 CANDIDATES = 24  # an operator; good starts come first, so most of the gain is in the first dozen
 _BLOCKS = 30  # pairs for the whole model
 _MODEL_SECONDS = 30.0  # at most, for these pairs
+_REFERENCE_BYTES = 100  # of device memory for each element of a call's largest tensor, while its reference in float64 is made
 _STUDY_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"  # as the store has it
 
 
@@ -78,18 +81,26 @@ class Job:
         self.asked = asked
         self.model, self.inputs = model, inputs
         self.forward = forward_of(model, inputs)
-        device_of(model, inputs)
+        self.place = device_of(model, inputs)
         self.seconds: dict[str, float] = {}
         self.store = str(asked.store)
         _settings.writable_folder(asked.store.parent, "store")
         self.cache = _settings.writable_folder(_settings.read().cache, "cache")
-        self.compiler = _compiler()
+        self.compiler = _compiler(self.place)
         self.extension = _ext.load()
         _core.call("version")
-        self.pins = _pins.pins(self.extension.abi(), self.compiler)
+        try:
+            self.pins = _pins.pins(self.extension.abi(), self.compiler, self.place)
+        except RuntimeError as e:  # the runtime's words for what is in the way of the device, hint included
+            text, _, hint = str(e).partition("\nhint: ")
+            raise EnvironmentFault(f"search kernels on {self.place.device}: {text}", hint=hint) from e
 
     def run(self) -> Report:
         """Carry out the steps; return the report."""
+        with self.place.current():
+            return self._run()
+
+    def _run(self) -> Report:
         self.bar = Progress(self.asked.progress)
         self.bar.say(f"profiling {self.asked.name}")
         with _pack.disabled():
@@ -121,6 +132,8 @@ class Job:
                 reasons[card["id"]] = "not asked for"
             elif card["share"] < self.asked.min_share:
                 reasons[card["id"]] = f"below {100 * self.asked.min_share:g} % of the forward"
+            elif self.place.cuda and (lacks := _lacking(card, self.place)):
+                reasons[card["id"]] = lacks
         self.cards = [c for c in self.profile.cards if c["id"] not in reasons]
         return reasons
 
@@ -175,7 +188,7 @@ class Job:
             data["pack"] = str(self.folder)
             # Under review, what was approved since then serves; what still waits does not.
             data["review"] = any(p["state"] == "proposed" for p in _pack.read(self.folder)["plans"])
-            _pack.apply(self.folder, exact=self.asked.exact)
+            _pack.apply(self.folder, exact=self.asked.exact, device=self._device())
         log.info("study `%s` is finished: its pack serves again", self.study)
         return Report(data)
 
@@ -185,19 +198,26 @@ class Job:
         from .referee import Referee
 
         self.bar.names = {c["id"]: c["overload"].removeprefix("aten::") for c in self.cards}
+        self.profile.forget_payloads({c["id"] for c in self.cards})
+        self.place.trim()
         begin = time.monotonic()
         _core.call(
             "study.start",
             store=self.store,
             study=self.study,
-            target="host",
+            target=self.place.target,
             model=self.asked.name,
             cards=self.cards,
             pins=self.pins,
             settings=self._settings(),
         )
         with Referee(
-            self.profile, self.forward, seed=self.asked.seed, model=self.model, inputs=self.inputs
+            self.profile,
+            self.forward,
+            seed=self.asked.seed,
+            model=self.model,
+            inputs=self.inputs,
+            place=self.place,
         ) as referee:
             outcome = _search.drive(self.study, referee.execute, self.bar)
         confirm = sum(outcome.seconds.get(kind, 0.0) for kind in ("confirm", "confirm_model"))
@@ -206,6 +226,11 @@ class Job:
 
     def _settings(self) -> dict[str, Any]:
         a = self.asked
+        tools = (
+            {"device": self.place.ordinal, "nvrtc": self.compiler}
+            if self.place.cuda
+            else {"compiler": self.compiler}
+        )
         return {
             "seed": a.seed,
             "candidates": a.candidates,
@@ -213,9 +238,9 @@ class Job:
             "review": a.review,
             "worker": str(_core.WORKER),
             "runtime": str(_core.RUNTIME),
-            "compiler": self.compiler,
             "cache": str(self.cache),
             "jobs": len(os.sched_getaffinity(0)),
+            **tools,
         }
 
     # ---- what it came to ----------------------------------------------------------------------------------------
@@ -230,7 +255,7 @@ class Job:
                 plans = [p for p in _pack.read(self.folder)["plans"] if p["exact"] or not a.exact]
         serving = bool(plans) and not a.review
         if serving:
-            _pack.apply(self.folder, exact=a.exact)
+            _pack.apply(self.folder, exact=a.exact, device=self._device())
             # The study's measurement counts only if it was of just these plans.
             seen = outcome.model
             if seen is not None and sorted(seen["plans"]) != sorted(p["id"] for p in plans):
@@ -250,7 +275,7 @@ class Job:
             "pack": str(self.folder) if plans else None,
             "review": a.review and bool(plans),
             "reused": False,
-            "env": _pins.environment(),
+            "env": _pins.environment(self.place),
             "pins": self.pins,
             "budget": {
                 **self._wishes(),
@@ -265,6 +290,8 @@ class Job:
                 self._reasons(runs),
             ),
             "attributed": round(self.profile.attributed, 4),
+            "timed_by": self.profile.timed_by,
+            "telemetry": self.profile.telemetry,
             "model": model,
             "outputs": outputs,
             "seconds": {k: round(v, 2) for k, v in self.seconds.items()},
@@ -281,8 +308,8 @@ class Job:
         if seen is not None:
             status, detail = seen["status"], seen["detail"]
         else:
-            judge = Model(self.forward, self.model, self.inputs)
-            status, detail = judge.compare(judge.eager(self.extension), outputs_of(self.forward))
+            judge = Model(self.forward, self.model, self.inputs, self.place)
+            status, detail = judge.compare(judge.eager(self.extension), outputs_of(self.forward, self.place))
         if status != "ok":
             _pack.restore(self.folder)
             raise VerifyFault(
@@ -296,10 +323,17 @@ class Job:
         if seen is not None and len(seen["on_ms"]) >= _BLOCKS:
             return _measure.from_pairs(seen["off_ms"], seen["on_ms"]).to_dict()
         self.bar.say("measuring the whole model, plans on and off in turn")
-        switch = self.extension.set_enabled
-        return _measure.time_model(
-            self.forward, switch, blocks=_BLOCKS, seed=self.asked.seed, max_seconds=_MODEL_SECONDS
-        ).to_dict()
+        return _measure.whole_model(
+            self.forward,
+            self.extension.set_enabled,
+            blocks=_BLOCKS,
+            seed=self.asked.seed,
+            max_seconds=_MODEL_SECONDS,
+            place=self.place,
+        )
+
+    def _device(self) -> str | None:
+        return self.place.device if self.place.cuda else None
 
     def _why_not(self, plans: list[dict[str, Any]]) -> str:
         if plans:
@@ -330,7 +364,28 @@ def _why_eager(run: dict[str, Any]) -> str:
     return str(run["why"]).splitlines()[0]
 
 
-def _compiler() -> str:
+def _lacking(card: dict[str, Any], place: Place) -> str:
+    """Return why a device has no room to judge a card, or ""."""
+    from .referee.calls import slot_descriptors
+
+    calls = [v["call"] for v in card["variants"]]
+    sizes = [
+        d["sizes"] for call in calls for d in (*call["outputs"], *(s for _, s in slot_descriptors(call)))
+    ]
+    need, free = _REFERENCE_BYTES * max(map(math.prod, sizes)), place.free_bytes()
+    if need <= free:
+        return ""
+    return f"no room to judge it: about {need / 2**30:.0f} GiB of device memory ({free / 2**30:.0f} GiB are free)"
+
+
+def _compiler(place: Place) -> str:
+    """Return the compiler of candidates: a C++ compiler for the host, NVRTC for CUDA."""
+    if place.cuda:
+        library = _nvrtc.find()
+        if library is None or _nvrtc.version(library) is None:
+            found, hint = _nvrtc.missing()
+            raise EnvironmentFault(f"search kernels on {place.device}: {found}", hint=hint)
+        return str(library)
     compiler = _settings.compiler()
     if compiler is None:
         found, hint = _settings.no_compiler()

@@ -5,6 +5,7 @@ It owns the two-line statistics that Python needs (the tree and the judge have t
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import statistics
@@ -12,6 +13,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from ._place import HOST, Place
+
+_WARM = {
+    "host": 1,
+    "cuda": 3,
+}  # a device raises its clocks, and libraries choose algorithms, within the first forwards
 
 
 @dataclass(frozen=True)
@@ -90,6 +98,7 @@ def time_model(
     blocks: int,
     seed: int,
     max_seconds: float = math.inf,
+    place: Place = HOST,
 ) -> ModelTime:
     """Time `forward` with plans off and on, paired block by block, in random order within a block.
 
@@ -97,24 +106,101 @@ def time_model(
         forward: one call of the model.
         switch: called with False (eager) or True (plans) before a call.
         blocks: pairs to take; fewer, but at least six, when `max_seconds` runs out.
+        place: where the model runs; on a device a forward is timed by events.
 
     Returns:
         Times in milliseconds. The switch is left on.
     """
-    chance = random.Random(seed)
-    eager: list[float] = []
-    ours: list[float] = []
-    started = time.monotonic()
+
+    def sample(on: bool) -> float:
+        switch(on)
+        return place.forward_ms(forward)
+
     try:
-        for on in (False, True):  # warm: caches of the vendor libraries, the allocator
+        for on in (False, True) * _WARM[place.target]:  # caches of the vendor libraries, the allocator
             switch(on)
             forward()
-        while len(eager) < blocks and (len(eager) < 6 or time.monotonic() - started < max_seconds):
-            for on in chance.sample((False, True), 2):
-                switch(on)
-                begin = time.perf_counter_ns()
-                forward()
-                (ours if on else eager).append((time.perf_counter_ns() - begin) / 1e6)
+        return _paired(sample, blocks, seed, max_seconds)
     finally:
         switch(True)
-    return from_pairs(eager, ours)
+
+
+def whole_model(
+    forward: Callable[[], Any],
+    switch: Callable[[bool], None],
+    *,
+    blocks: int,
+    seed: int,
+    max_seconds: float,
+    place: Place,
+) -> dict[str, Any]:
+    """Return `time_model`'s evidence as a dict, on a device with that of `time_graphs` beside it under `graph_`, or `graph_why`."""
+    found = time_model(
+        forward, switch, blocks=blocks, seed=seed, max_seconds=max_seconds, place=place
+    ).to_dict()
+    if not place.cuda:
+        return found
+    try:
+        graphs = time_graphs(forward, switch, blocks=blocks, seed=seed, max_seconds=max_seconds, place=place)
+    except RuntimeError as e:
+        words = str(e).splitlines() or [type(e).__name__]
+        return {**found, "graph_ratio": None, "graph_low": None, "graph_high": None, "graph_why": words[0]}
+    return found | {f"graph_{name}": value for name, value in graphs.to_dict().items()}
+
+
+def time_graphs(
+    forward: Callable[[], Any],
+    switch: Callable[[bool], None],
+    *,
+    blocks: int,
+    seed: int,
+    max_seconds: float = math.inf,
+    place: Place,
+) -> ModelTime:
+    """Time the whole model as two CUDA graphs, captured with plans off and on and replayed in pairs as `time_model` does: the device's work alone.
+
+    Raises:
+        RuntimeError: the model cannot be captured (it waits for the device, or moves data to the host).
+    """
+    import torch
+
+    graphs: dict[bool, Any] = {}
+    pool, stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream(place.device)
+    try:
+        with place.current():
+            for on in (False, True):
+                switch(on)
+                with torch.cuda.stream(stream):
+                    for _ in range(_WARM[place.target]):
+                        forward()
+                place.wait()
+                place.trim()  # both graphs take their memory from the pool
+                graphs[on] = torch.cuda.CUDAGraph()
+                with torch.cuda.stream(stream):
+                    graphs[on].capture_begin(pool=pool, capture_error_mode="thread_local")
+                    try:
+                        forward()
+                    except Exception:
+                        with contextlib.suppress(RuntimeError):  # it says the same again
+                            graphs[on].capture_end()
+                        raise
+                    graphs[on].capture_end()
+            for graph in graphs.values():
+                graph.replay()
+            return _paired(lambda on: place.forward_ms(graphs[on].replay), blocks, seed, max_seconds)
+    finally:
+        switch(True)
+        place.wait()
+        graphs.clear()
+        place.trim()
+
+
+def _paired(sample: Callable[[bool], float], blocks: int, seed: int, max_seconds: float) -> ModelTime:
+    """Return the evidence of pairs. sample: (plans on) -> milliseconds."""
+    chance = random.Random(seed)
+    times: dict[bool, list[float]] = {False: [], True: []}
+    started = time.monotonic()
+    while len(times[True]) < blocks and (len(times[True]) < 6 or time.monotonic() - started < max_seconds):
+        for on in chance.sample((False, True), 2):
+            times[on].append(sample(on))
+    return from_pairs(times[False], times[True])

@@ -17,6 +17,7 @@ from typing import Any
 from .errors import EnvironmentFault, UsageFault
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
+SHORT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
 _FACTORY_HINT = "return (model, (input, ...)), for example `return model, (torch.randn(1, 3, 224, 224),)`"
 
 
@@ -68,7 +69,7 @@ def make(wanted: Wanted) -> Made:
     check_device(wanted.device)
     if ":" in wanted.spec:
         model, inputs = _from_factory(wanted)
-        return Made(model, inputs, wanted.name, "")
+        return Made(_moved(model, wanted.device), _moved(inputs, wanted.device), wanted.name, "")
     if wanted.spec.endswith(".py") or "/" in wanted.spec:
         raise UsageFault(
             f"find the model `{wanted.spec}`: no factory is named",
@@ -78,12 +79,37 @@ def make(wanted: Wanted) -> Made:
 
 
 def check_device(device: str) -> None:
-    """Refuse devices that this version has no target for."""
-    if device.split(":")[0] != "cpu":
+    """Refuse devices that there is no target for, or that this machine does not have."""
+    kind, _, number = device.partition(":")
+    if kind not in ("cpu", "cuda") or (number and not number.isdecimal()) or device == "cpu:":
         raise EnvironmentFault(
-            f"use the device `{device}`: this version serves the host target only (expected `cpu`)",
+            f"use the device `{device}`: no target serves it (expected `cpu`, the host target, `cuda` or `cuda:0`)",
             hint="run with `--device cpu`",
         )
+    if kind == "cpu":
+        return
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if count <= int(number or 0):
+        built = "torch is built without CUDA" if torch.version.cuda is None else f"torch sees {count} of them"
+        raise EnvironmentFault(
+            f"use the device `{device}`: {built}",
+            hint="`kernelforge doctor` says what is in the way (driver, CUDA_VISIBLE_DEVICES); or run with `--device cpu`",
+        )
+
+
+def _moved(value: Any, device: str) -> Any:
+    """Return a model or inputs on the device. What a factory made there stays; on `cpu` nothing is moved: a factory may have chosen its own."""
+    import torch
+
+    if device == "cpu":
+        return value
+    if isinstance(value, (torch.Tensor, torch.nn.Module)):
+        return value.to(device)
+    if isinstance(value, dict):
+        return {k: _moved(v, device) for k, v in value.items()}
+    return type(value)(_moved(v, device) for v in value) if type(value) in (tuple, list) else value
 
 
 def _from_factory(wanted: Wanted) -> tuple[Any, Any]:
@@ -119,6 +145,10 @@ def _describe(value: Any) -> str:
 def _arguments(factory: Callable[..., Any], wanted: Wanted) -> dict[str, Any]:
     """Pass the options that were given to the parameters of the same name; one that has no taker is an error, never ignored."""
     given: dict[str, Any] = {}
+    parameters = inspect.signature(factory).parameters
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    if wanted.device != "cpu" and "device" in parameters:  # one that does not ask for it is moved afterwards
+        given["device"] = wanted.device
     if wanted.batch is not None:
         given["batch"] = wanted.batch
     if wanted.dtype != "float32":
@@ -127,8 +157,6 @@ def _arguments(factory: Callable[..., Any], wanted: Wanted) -> dict[str, Any]:
         given["dtype"] = getattr(torch, wanted.dtype)
     if wanted.channels_last:
         given["channels_last"] = True
-    parameters = inspect.signature(factory).parameters
-    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for name in given:
         if not open_ended and name not in parameters:
             option = "--" + name.replace("_", "-")
@@ -191,7 +219,7 @@ def _built_in(wanted: Wanted) -> Made:
     side = 299 if wanted.spec == "inception_v3" else 224
     dtype = getattr(torch, wanted.dtype)
     x = torch.randn(1 if wanted.batch is None else wanted.batch, 3, side, side).to(dtype)
-    model = model.to(dtype)
+    model, x = model.to(wanted.device, dtype), x.to(wanted.device)
     if wanted.channels_last:
         model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
     layout = "NHWC" if wanted.channels_last else "NCHW"

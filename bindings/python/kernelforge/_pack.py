@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _ext, _pins, _settings
+from ._place import HOST, Place, place_of
 from .errors import PackFault, UsageFault
 
 log = logging.getLogger("kernelforge")
@@ -26,7 +27,7 @@ SCHEMA = 1
 @dataclass(frozen=True)
 class _Published:
     document: dict[str, Any]
-    plans: dict[str, Any]  # guard -> Plan of the extension
+    plans: dict[str, Any]  # device and guard -> Plan of the extension
     ids: tuple[str, ...]
 
 
@@ -90,11 +91,41 @@ def check_pins(folder: Path, document: dict[str, Any], here: dict[str, Any]) -> 
             continue
         ours = here.get(name)
         if ours != theirs:
+            hint = f"`kernelforge verify {folder}` judges it again here; until then eager runs"
+            if name == "threads":
+                hint += f", or set the threads with torch.set_num_threads({theirs})"
+            if name == "device" and document.get("target") == "cuda":
+                hint = f"code for a GPU runs on its architecture only: search here with `kernelforge optimize`; if both are of one architecture, {hint}"
             raise PackFault(
                 f"load pack `{folder}`: it was judged with {name} `{theirs}` (this process has `{ours}`)",
-                hint=f"`kernelforge verify {folder}` judges it again here; until then eager runs"
-                + (f", or set the threads with torch.set_num_threads({theirs})" if name == "threads" else ""),
+                hint=hint,
             )
+
+
+def place_for(folder: Path, document: dict[str, Any], device: Any = None) -> Place:
+    """Return where a pack's plans would serve: the host, the CUDA device asked for, or torch's current one; another one only if it alone is the one that
+    the pack was judged on.
+
+    Raises:
+        PackFault: a pack for CUDA in a process without such a device.
+    """
+    if document.get("target", "host") == "host":
+        return HOST
+    import torch
+
+    wanted = document["pins"].get("device")
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if count == 0 or (device is not None and not 0 <= place_of(device).ordinal < count):
+        asked = "a CUDA device" if device is None else f"the CUDA device `{device}`"
+        raise PackFault(
+            f"load pack `{folder}`: it was judged on `{wanted}`, and this process does not have {asked}",
+            hint="`kernelforge doctor` says what is in the way (driver, CUDA_VISIBLE_DEVICES, a torch without CUDA); until then eager runs",
+        )
+    if device is not None:
+        return place_of(device)
+    current = torch.cuda.current_device()
+    order = [current, *(i for i in range(count) if i != current)]
+    return Place(next((i for i in order if torch.cuda.get_device_name(i) == wanted), current))
 
 
 # ---- publishing -------------------------------------------------------------------------------------------------
@@ -105,6 +136,7 @@ def apply(
     *,
     exact: bool = False,
     strict: bool = True,
+    device: Any = None,
 ) -> list[str]:
     """Serve the approved plans of one or several packs in this process, beside those that are already served.
 
@@ -112,6 +144,7 @@ def apply(
         pack: folder of a pack, or several; where two plans have one guard, the later one serves.
         exact: serve only plans that were bitwise equal to eager on everything judged.
         strict: raise for a pack that cannot be used; False logs a warning and leaves eager running.
+        device: CUDA device that packs for CUDA serve on, `cuda:1`; None: torch's current one, or the one that the pack was judged on.
 
     Returns:
         Ids of the plans that serve now from these packs.
@@ -133,7 +166,7 @@ def apply(
         found: dict[Path, _Published] = {}
         for name in names:
             try:
-                found[folder_of(name)] = _open(extension, folder_of(name), exact)
+                found[folder_of(name)] = _open(extension, folder_of(name), exact, device)
             except PackFault as e:
                 if strict:
                     raise
@@ -148,18 +181,20 @@ def apply(
     return [i for p in found.values() for i in p.ids]
 
 
-def _open(extension: Any, folder: Path, exact: bool) -> _Published:
+def _open(extension: Any, folder: Path, exact: bool, device: Any) -> _Published:
     document = read(folder)
-    here = _pins.pins(extension.abi())
+    place = place_for(folder, document, device)
+    here = _pins.pins(extension.abi(), place=place)
     check_pins(folder, document, here)
     given = json.dumps({**here, "toolchain": document["pins"].get("toolchain", "")})
     try:
-        opened = extension.pack_open(str(folder), given)
+        opened = extension.pack_open(str(folder), given, place.device)
     except (RuntimeError, ValueError) as e:
         raise PackFault(f"load pack `{folder}`: {e}", hint="" if "hint:" in str(e) else _REPLACE) from e
     by_id = {p.id: p for p in opened}
     chosen = [p for p in document["plans"] if p["state"] == "approved" and (p["exact"] or not exact)]
-    return _Published(document, {_guard(p): by_id[p["id"]] for p in chosen}, tuple(p["id"] for p in chosen))
+    plans = {f"{place.device} {_guard(p)}": by_id[p["id"]] for p in chosen}
+    return _Published(document, plans, tuple(p["id"] for p in chosen))
 
 
 def _guard(plan: dict[str, Any]) -> str:

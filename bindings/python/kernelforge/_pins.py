@@ -13,7 +13,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from . import _settings
+from . import _nvml, _nvrtc, _settings
+from ._place import HOST, Place
 
 _CPUINFO = Path("/proc/cpuinfo")
 # Best first; each needs all of its flags. The names are those of propose.Facts.
@@ -61,10 +62,27 @@ def toolchain(compiler: str | None) -> str:
     return f"{Path(compiler).name} {done.stdout.split()[-1] if done.stdout.split() else '?'}"
 
 
-def pins(runtime_abi: int, compiler: str | None = None) -> dict[str, Any]:
-    """Return the pins of this process; imports torch."""
+def driver(place: Place) -> str:
+    """Return the version of the GPU's driver, `580.95.05`; where the system does not tell, the CUDA version that it speaks, `cuda 13.0`."""
+    found = _nvml.driver_version()
+    if found is None:
+        speaks = int(place.info()["driver"])
+        found = f"cuda {speaks // 1000}.{speaks % 1000 // 10}"
+    return found
+
+
+def pins(runtime_abi: int, compiler: str | None = None, place: Place = HOST) -> dict[str, Any]:
+    """Return the pins of this process for a target; imports torch. On CUDA the device is opened."""
     import torch
 
+    if place.cuda:
+        return {
+            "torch": torch.__version__,
+            "device": str(place.info()["name"]),
+            "driver": driver(place),
+            "runtime": str(runtime_abi),
+            "toolchain": _nvrtc.toolchain(),
+        }
     return {
         "torch": torch.__version__,
         "device": device(),
@@ -74,14 +92,14 @@ def pins(runtime_abi: int, compiler: str | None = None) -> dict[str, Any]:
     }
 
 
-def environment() -> dict[str, Any]:
+def environment(place: Place = HOST) -> dict[str, Any]:
     """Return the `env` block of a result file."""
     import torch
 
     name, isa = cpu()
     return {
-        "device": f"{name} {isa}",
-        "driver": None,
+        "device": str(place.info()["name"]) if place.cuda else f"{name} {isa}",
+        "driver": driver(place) if place.cuda else None,
         "cuda": torch.version.cuda,
         "torch": torch.__version__,
         "native_overrides": [],
@@ -89,5 +107,5 @@ def environment() -> dict[str, Any]:
         "cpu": name,
         "cores": len(os.sched_getaffinity(0)),
         "threads": torch.get_num_threads(),
-        "toolchain": toolchain(_settings.compiler()),
+        "toolchain": _nvrtc.toolchain() if place.cuda else toolchain(_settings.compiler()),
     }

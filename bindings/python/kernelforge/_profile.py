@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from . import _ext, _roof, _table
+from . import _device_time, _ext, _roof, _table
 from ._amdahl import amdahl_speedup
 from ._cards import Site, cards_of, sites_of
-from ._inputs import forward_of, name_of
+from ._device_time import Watched
+from ._inputs import device_of, forward_of, name_of
+from ._place import HOST, Place
 from .errors import ModelFault, UsageFault
 
 _WARM = 2
@@ -33,7 +34,12 @@ class Profile:
         rows: one row an operator, those that are not hooked included; see `table`.
         forward_ms: median time of a forward, nothing watched.
         operator_ms: time of all operators in a forward.
-        attributed: part of a watched forward that was spent in named operators; the rest is Python and torch's own bookkeeping.
+        attributed: host: part of a watched forward that was spent in named operators; the rest is Python and torch's own bookkeeping. CUDA: part of
+            the device's time whose operator is known.
+        hooked: part of the operators' time that belongs to cards.
+        timed_by: `clock` (host), `cupti` (the profiler's kernel records) or `events` (each call alone, where there are none).
+        telemetry: CUDA: {"before", "after"}: clocks, power, temperature, throttling and memory; else None.
+        place: where the model ran.
         ceiling: speed-up of the model if every hooked operator ran at its roof, vendor operators left as they are.
     """
 
@@ -45,10 +51,15 @@ class Profile:
         cards: list[dict[str, Any]],
         rows: list[dict[str, Any]],
         sites: dict[tuple[str, str], Site],
+        watched: Watched | None = None,
+        place: Place = HOST,
     ) -> None:
-        self.name, self.forward_ms, self.attributed = name, forward_ms, attributed
+        self.name, self.forward_ms, self.attributed, self.place = name, forward_ms, attributed, place
+        self.timed_by = watched.timed_by if watched else "clock"
+        self.telemetry = watched.telemetry if watched else None
         self.cards, self.rows = cards, rows
         self.operator_ms = sum(r["eager_us"] for r in rows) / 1e3
+        self.hooked = sum(r["share"] for r in rows if r["card"])
         saved = sum(
             r["eager_us"] - r["roof_us"]
             for r in rows
@@ -72,6 +83,12 @@ class Profile:
         """Return per input slot the largest power of two that divided every address seen, in bytes."""
         return self._sites[card, variant].align
 
+    def forget_payloads(self, but: Collection[str]) -> None:
+        """Let go of the captured arguments of all cards but these: on a device they take room that a search needs."""
+        for (card, _), site in self._sites.items():
+            if card not in but:
+                site.payload = None
+
     def table(self, sort_by: str = "share", row_limit: int | None = None) -> str:
         """Return the rows as text.
 
@@ -92,6 +109,10 @@ class Profile:
             "forward_ms": self.forward_ms,
             "operator_ms": self.operator_ms,
             "attributed": self.attributed,
+            "hooked": self.hooked,
+            "target": self.place.target,
+            "timed_by": self.timed_by,
+            "telemetry": self.telemetry,
             "ceiling": self.ceiling,
             "rows": self.rows,
             "cards": self.cards,
@@ -119,7 +140,7 @@ def profile(model: Any, inputs: Any, *, forwards: int | None = None) -> Profile:
     Raises:
         UsageFault: no inputs, or a model that cannot be called.
         ModelFault: the model raised (the cause is its own exception), or model and inputs are on several devices.
-        EnvironmentFault: no torch, no extension, or a device that this version does not serve.
+        EnvironmentFault: no torch, no extension, or a device that no target serves.
 
     Example:
         >>> with torch.no_grad():
@@ -131,29 +152,31 @@ def profile(model: Any, inputs: Any, *, forwards: int | None = None) -> Profile:
     if forwards is not None and forwards < 1:
         raise UsageFault(f"profile with forwards={forwards}: nothing would run (expected 1 or more)")
     forward = _named(forward_of(model, inputs))
+    place = device_of(model, inputs)
     extension = _ext.load()
-    with _eager(extension):
+    with _eager(extension), place.current():
         for _ in range(_WARM):
             forward()
-        forward_ms, count = _time(forward, forwards)
-        with_payload = _captured(extension, forward, 1, payloads=1)
-        timed = _captured(extension, forward, count, payloads=0)
-        found, watched_ns = _discovered(extension, forward, count)
-        roof = _roof.measure()
-    sites = sites_of(with_payload, timed, count)
+        forward_ms, count = _time(forward, forwards, place)
+        with_payload = _captured(extension, forward, 1, place, payloads=1)
+        watch = _device_time.watch if place.cuda else _watch
+        watched = watch(extension, forward, count, place)
+        roof = _roof.measure(place)
+    sites = sites_of(with_payload, watched.records, watched.forwards)
     templates = {o["overload"] for o in extension.op_table() if o["template"]}
-    outside = _outside(found, sites, count)
+    outside = _outside(watched, sites)
     hooked_us = sum(s.calls * s.eager_us for s in sites)
     operator_us = hooked_us + sum(r["eager_us"] for r in outside)
     import torch
 
-    cards, where = cards_of(sites, operator_us, torch.get_num_threads(), roof)
+    cards, where = cards_of(sites, operator_us, torch.get_num_threads(), roof, place)
     rows = [_row(c, where, c["overload"] not in templates) for c in cards]
     for row in outside:
         row["share"] = row["eager_us"] / operator_us if operator_us > 0 else 0.0
     rows = sorted([*rows, *outside], key=lambda r: -r["share"])
-    attributed = sum(f["self_ns"] for f in found) / watched_ns
-    return Profile(name_of(model), forward_ms, attributed, cards, rows, where)
+    return Profile(
+        name_of(model), forward_ms, watched.attributed, cards, rows, where, watched=watched, place=place
+    )
 
 
 def _named(forward: Callable[[], Any]) -> Callable[[], Any]:
@@ -181,21 +204,21 @@ def _eager(extension: Any) -> Iterator[None]:
         extension.set_enabled(was)
 
 
-def _time(forward: Callable[[], Any], forwards: int | None) -> tuple[float, int]:
+def _time(forward: Callable[[], Any], forwards: int | None, place: Place) -> tuple[float, int]:
     """Return the median time of a forward in milliseconds, and how many forwards a watched pass takes."""
     times: list[float] = []
     begin = time.perf_counter()
     while len(times) < (forwards or _LEAST) or (
         forwards is None and len(times) < _MOST and time.perf_counter() - begin < _SECONDS
     ):
-        start = time.perf_counter_ns()
-        forward()
-        times.append((time.perf_counter_ns() - start) / 1e6)
+        times.append(place.forward_ms(forward))
     return statistics.median(times), len(times)
 
 
-def _captured(extension: Any, forward: Callable[[], Any], count: int, payloads: int) -> list[dict[str, Any]]:
-    extension.capture_begin(payloads, _payload_bytes() if payloads else 0)
+def _captured(
+    extension: Any, forward: Callable[[], Any], count: int, place: Place, payloads: int
+) -> list[dict[str, Any]]:
+    extension.capture_begin(payloads, place.free_bytes() // _PAYLOAD_PART if payloads else 0)
     try:
         for _ in range(count):
             forward()
@@ -204,16 +227,9 @@ def _captured(extension: Any, forward: Callable[[], Any], count: int, payloads: 
     return records
 
 
-def _payload_bytes() -> int:
-    try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError):
-        free = 4 << 30
-    return int(free) // _PAYLOAD_PART
-
-
-def _discovered(extension: Any, forward: Callable[[], Any], count: int) -> tuple[list[dict[str, Any]], int]:
-    """Return every operator that ran, and how long the forwards took while they were watched."""
+def _watch(extension: Any, forward: Callable[[], Any], count: int, place: Place) -> Watched:
+    """Run forwards twice: under capture, and with every operator watched, hooked or not; return what took how long on the host."""
+    records = _captured(extension, forward, count, place, payloads=0)
     extension.discovery_begin()
     begin = time.perf_counter_ns()
     try:
@@ -222,18 +238,19 @@ def _discovered(extension: Any, forward: Callable[[], Any], count: int) -> tuple
     finally:
         watched_ns = time.perf_counter_ns() - begin
         found: list[dict[str, Any]] = extension.discovery_end()
-    return found, watched_ns
+    return Watched(records, found, sum(f["self_ns"] for f in found) / watched_ns, "clock", forwards=count)
 
 
-def _outside(found: list[dict[str, Any]], sites: list[Site], forwards: int) -> list[dict[str, Any]]:
+def _outside(watched: Watched, sites: list[Site]) -> list[dict[str, Any]]:
     """Return rows for the operators that no card stands for: not hooked, or hooked and left to eager by their rules."""
-    captured = {s.call["overload"] for s in sites}
-    inside = set().union(*(s.children for s in sites)) if sites else set()
+    known: set[str] = set()
+    if watched.timed_by == "clock":  # there every operator was seen, those that a card stands for as well
+        known = {s.call["overload"] for s in sites}.union(*(s.children for s in sites))
     rows = []
-    for entry in found:
-        if entry["name"] in captured or entry["name"] in inside:
+    for entry in watched.rest:
+        if entry["name"] in known:
             continue
-        us = entry["self_ns"] / 1e3 / forwards
+        us = entry["self_ns"] / 1e3 / watched.forwards
         rows.append(
             {
                 "card": None,
@@ -241,7 +258,7 @@ def _outside(found: list[dict[str, Any]], sites: list[Site], forwards: int) -> l
                 "layout": "",
                 "dtype": "",
                 "variants": 0,
-                "calls": entry["calls"] / forwards,
+                "calls": entry["calls"] / watched.forwards,
                 "share": 0.0,
                 "eager_us": us,
                 "roof_us": us,

@@ -134,11 +134,7 @@ def text_of(d: dict[str, Any]) -> str:
     lines = [f"kernelforge report: {d['name']}"]
     if d.get("note"):
         lines.append(d["note"])
-    env = d["env"]
-    lines += [
-        f"{env['cpu']}, {env['threads']} threads, torch {env['torch']}, {env.get('toolchain') or 'no compiler'}",
-        "",
-    ]
+    lines += [machine_of(d["env"]), ""]
     lines += table(
         ["operator", "layout", "calls", "share", "eager us", "kernelforge us", "ratio (95 % interval)", ""],
         [_text_row(r) for r in d["rows"]],
@@ -146,6 +142,14 @@ def text_of(d: dict[str, Any]) -> str:
     )
     lines += ["", *_summary(d)]
     return "\n".join(lines)
+
+
+def machine_of(env: dict[str, Any]) -> str:
+    """Return the line that says what a result was measured on."""
+    toolchain = env.get("toolchain") or "no compiler"
+    if env.get("driver"):
+        return f"{env['device']}, driver {env['driver']}, torch {env['torch']}, {toolchain}"
+    return f"{env['cpu']}, {env['threads']} threads, torch {env['torch']}, {toolchain}"
 
 
 def _text_row(r: dict[str, Any]) -> list[str]:
@@ -177,6 +181,13 @@ def _summary(d: dict[str, Any]) -> list[str]:
             f"whole model: {model['eager_ms']:.1f} -> {model['kernelforge_ms']:.1f} ms, {model['ratio']:.2f}x "
             f"(95 % interval {model['low']:.2f} to {model['high']:.2f}, {model['samples']} pairs)"
         )
+        if model.get("graph_ratio") is not None:
+            lines.append(
+                f"under CUDA graphs: {model['graph_eager_ms']:.1f} -> {model['graph_kernelforge_ms']:.1f} ms, {model['graph_ratio']:.2f}x "
+                f"({model['graph_low']:.2f} to {model['graph_high']:.2f})"
+            )
+        elif model.get("graph_why"):
+            lines.append(f"under CUDA graphs: not measured ({model['graph_why']})")
     else:
         lines.append(f"whole model: not measured ({model.get('why', 'no plan was served')})")
     outputs = d.get("outputs") or {}

@@ -1,7 +1,7 @@
-"""How fast this machine copies: the roof of operators that only move data.
+"""How fast a place copies: the roof of operators that only move data.
 
 It owns the measurement of the copy rate at several sizes, and what a call must move. Data that stays in a cache has that cache's rate, so the
-roof of a small operator is not the memory's.
+roof of a small operator is not the memory's; on a device a small copy also has the time that any kernel takes to start.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from . import _ext
+from ._place import HOST, Place
 
 # Bytes moved, read and written together; the largest is beyond every last-level cache that one process sees on today's servers' core complexes.
 _SIZES = tuple(1 << n for n in range(15, 29, 2))
+_DEVICE_SIZES = tuple(1 << n for n in range(15, 32, 2))  # to 2 GiB, many times an L2
 _SAMPLES = 9
 _SAMPLE_NS = 200_000.0
+_MOST_INNER = 100  # calls in a graph
 
 
 class Roof:
@@ -27,10 +29,11 @@ class Roof:
     Args:
         sizes: bytes moved, ascending.
         rates: bytes a nanosecond at these sizes.
+        start_us: what the smallest copy takes, and so every copy at least.
     """
 
-    def __init__(self, sizes: Sequence[int], rates: Sequence[float]) -> None:
-        self.sizes, self.rates = list(sizes), list(rates)
+    def __init__(self, sizes: Sequence[int], rates: Sequence[float], start_us: float = 0.0) -> None:
+        self.sizes, self.rates, self.start_us = list(sizes), list(rates), start_us
 
     def rate(self, size: int) -> float:
         """Return the rate for this many bytes, between measured sizes by the logarithm of the size, outside them the nearest one's.
@@ -50,32 +53,39 @@ class Roof:
 
     def us(self, size: int) -> float:
         """Return how long a copy that moves this many bytes takes, in microseconds."""
-        return size / self.rate(size) / 1e3 if size > 0 else 0.0
+        return max(size / self.rate(size) / 1e3, self.start_us) if size > 0 else 0.0
 
 
-def measure() -> Roof:
-    """Return this process's roof, measured once for each thread count (about a quarter of a second)."""
+def measure(place: Place = HOST) -> Roof:
+    """Return the roof of a place, measured once in a process, on the host for each thread count (about a quarter of a second)."""
     import torch
 
-    return _measure(torch.get_num_threads())
+    return _measure(place, 0 if place.cuda else torch.get_num_threads())
 
 
 @functools.cache
-def _measure(threads: int) -> Roof:
+def _measure(place: Place, threads: int) -> Roof:
     import torch
 
-    extension = _ext.load()
+    from .referee.ruler import calls_of
+
+    del threads  # of the key alone
+    free = place.free_bytes()
+    sizes = [s for s in _DEVICE_SIZES if s <= free // 2] if place.cuda else list(_SIZES)
     rates = []
-    for size in _SIZES:
-        source = torch.ones(size // 2, dtype=torch.uint8)
-        sets = [[torch.zeros_like(source), source, False]]
-        once = min(extension.time_calls("aten::copy_", sets, 3, 1, False))
-        inner = max(1, int(_SAMPLE_NS / max(once, 1.0)))
+    for size in sizes:
+        source = torch.ones(size // 2, dtype=torch.uint8, device=place.device)
+        calls = calls_of(place, "aten::copy_", [[torch.zeros_like(source), source, False]])
+        once = min(calls.eager(3, 1))
+        inner = max(1, min(int(_SAMPLE_NS / max(once, 1.0)), _MOST_INNER if place.cuda else 1 << 20))
         # The best sample: a roof is what the machine can do when nobody disturbs it.
-        rates.append(size / min(extension.time_calls("aten::copy_", sets, _SAMPLES, inner, False)))
+        rates.append(size / min(calls.eager(_SAMPLES, inner)))
+    place.trim()
+    if place.cuda:
+        return Roof(sizes, rates, sizes[0] / rates[0] / 1e3)
     # A cache is not slower than what lies behind it; where it seems so, the sample was disturbed.
     falling = list(itertools.accumulate(reversed(rates), max))
-    return Roof(_SIZES, falling[::-1])
+    return Roof(sizes, falling[::-1])
 
 
 _ITEM = {

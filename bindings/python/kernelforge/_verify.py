@@ -15,6 +15,7 @@ from typing import Any
 
 from . import _ext, _pack, _pins
 from ._measure import median_interval
+from ._place import Place
 from .errors import PackFault, VerifyFault
 
 _SAMPLE_NS = (
@@ -45,13 +46,14 @@ def verify(
         True
     """
     folder = _pack.folder_of(pack)
-    threads = str(_pack.read(folder)["pins"].get("threads", 1))
+    threads = _pack.read(folder)["pins"].get("threads")
     command = [sys.executable, "-m", "kernelforge._verify", str(folder), str(seed), str(blocks)]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("KERNELFORGE_")}
     environment["PYTHONPATH"] = os.pathsep.join(
         [str(Path(__file__).parents[1]), *filter(None, [environment.get("PYTHONPATH")])]
     )
-    environment["OMP_NUM_THREADS"] = threads
+    if threads is not None:
+        environment["OMP_NUM_THREADS"] = str(threads)
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     last = lines[-1] if lines else {}
@@ -88,39 +90,42 @@ def judge(folder: Path, seed: int, blocks: int, tell: Callable[[dict[str, Any]],
 
     document = _pack.read(folder)
     torch.set_num_threads(int(document["pins"].get("threads", torch.get_num_threads())))
+    place = _pack.place_for(folder, document)
     extension = _ext.load()
-    here = _pins.pins(extension.abi())
+    here = _pins.pins(extension.abi(), place=place)
     differing = {
         n: [theirs, here.get(n)]
         for n, theirs in document["pins"].items()
         if n != "toolchain" and here.get(n) != theirs
     }
     try:
-        opened = {p.id: p for p in extension.pack_open(str(folder), None)}
+        opened = {p.id: p for p in extension.pack_open(str(folder), None, place.device)}
     except RuntimeError as e:
         raise PackFault(
             f"load pack `{folder}`: {e}", hint="copy it again from where it was made, or search again"
         ) from e
     results = []
-    with torch.no_grad():
+    with torch.no_grad(), place.current():
         for plan in document["plans"]:
             tell({"begin": plan["id"]})
             results.append(
                 {
                     "id": plan["id"],
                     "overload": plan["call"]["overload"],
-                    **_judge_plan(extension, opened[plan["id"]], plan, seed, blocks),
+                    **_judge_plan(extension, opened[plan["id"]], plan, seed, blocks, place),
                 }
             )
     passed = all(r["status"] == "ok" for r in results)
     return {"schema": 1, "pack": str(folder), "passed": passed, "plans": results, "pins": differing}
 
 
-def _judge_plan(extension: Any, loaded: Any, plan: dict[str, Any], seed: int, blocks: int) -> dict[str, Any]:
+def _judge_plan(
+    extension: Any, loaded: Any, plan: dict[str, Any], seed: int, blocks: int, place: Place
+) -> dict[str, Any]:
     from .referee.cases import Variant, bounds_of, compare
 
-    variant = Variant(plan["call"], None, seed)
-    variant = Variant(plan["call"], _likely(plan["call"], variant), seed)
+    variant = Variant(plan["call"], None, seed, place)
+    variant = Variant(plan["call"], _likely(plan["call"], variant), seed, place)
     extension.publish([loaded])
     try:
         for item in variant.inputs():
@@ -136,7 +141,7 @@ def _judge_plan(extension: Any, loaded: Any, plan: dict[str, Any], seed: int, bl
             finding = compare(bounds, outputs)
             if finding.status != "ok":
                 return _found(finding.status, f"{item.kind} input {item.number}: {finding.detail}")
-        timed = _time(extension, variant, blocks, seed)
+        timed = _time(variant, blocks, seed)
     finally:
         extension.unpublish()
     slow = timed["high"] < 1
@@ -176,16 +181,17 @@ def _private(arguments: list[Any]) -> list[Any]:
     return map_tensors(arguments, clone)
 
 
-def _time(extension: Any, variant: Any, blocks: int, seed: int) -> dict[str, Any]:
+def _time(variant: Any, blocks: int, seed: int) -> dict[str, Any]:
     """Time pairs over rotating sets of inputs, as many as leave the caches cold for large tensors."""
     from .referee.pool import sets_for
+    from .referee.ruler import calls_of
 
     first = variant.arguments(variant.draw("captured", 0))
-    sets = [_private(first) for _ in range(sets_for(sum(s.bytes for s in variant.slots)))]
-    name = variant.overload.name
-    one = sorted(extension.time_calls(name, sets, 5, 1, False))[2]
+    sets = [_private(first) for _ in range(sets_for(sum(s.bytes for s in variant.slots), variant.place))]
+    calls = calls_of(variant.place, variant.overload.name, sets)
+    one = sorted(calls.eager(5, 1))[2]
     inner = max(1, int(_SAMPLE_NS / max(one, 1.0)))
-    pairs = extension.time_pairs(name, sets, blocks, inner, seed)
+    pairs = calls.pairs(blocks, min(inner, 200) if variant.place.cuda else inner, seed)
     ratio = median_interval([e / o for e, o in zip(pairs["eager_ns"], pairs["ours_ns"], strict=True)])
     eager, ours = median_interval(pairs["eager_ns"]).median, median_interval(pairs["ours_ns"]).median
     return {

@@ -1,11 +1,13 @@
 """MODEL on the command line: files, modules, built-in names, and what is said when something is off."""
 
+import argparse
 import sys
 
 import pytest
 
-from kernelforge import _inputs
+from kernelforge import _inputs, _model
 from kernelforge._model import Wanted, make
+from kernelforge.cli import options
 from kernelforge.errors import EnvironmentFault, ModelFault, UsageFault
 
 torch = pytest.importorskip("torch")
@@ -68,9 +70,39 @@ def test_a_built_in_name_without_torchvision_says_what_to_do(monkeypatch):
     assert e.value.exit_code == 5
 
 
-def test_another_device_is_refused_before_anything_is_made():
-    with pytest.raises(EnvironmentFault, match="host target only"):
-        make(Wanted("resnet18", device="cuda:0"))
+@pytest.mark.parametrize("device", ["xpu", "cuda:x", "cpu:"])
+def test_a_device_without_a_target_is_refused_before_anything_is_made(device):
+    with pytest.raises(EnvironmentFault, match="no target serves it"):
+        make(Wanted("resnet18", device=device))
+
+
+def test_a_gpu_that_is_not_there_is_refused_before_anything_is_made(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(EnvironmentFault, match="use the device `cuda:3`") as e:
+        make(Wanted("resnet18", device="cuda:3"))
+    assert "kernelforge doctor" in e.value.hint
+
+
+def test_what_a_factory_made_is_moved_to_the_device():
+    linear, (x, named, number) = _model._moved(
+        (torch.nn.Linear(2, 2), (torch.ones(2), {"a": [torch.ones(1)]}, 3)), "meta"
+    )
+    assert (
+        {p.device.type for p in linear.parameters()} == {x.device.type, named["a"][0].device.type} == {"meta"}
+    )
+    assert number == 3
+
+
+@pytest.mark.parametrize(
+    ("short", "name"), [("fp16", "float16"), ("bf16", "bfloat16"), ("float32", "float32")]
+)
+def test_types_have_short_names_on_the_command_line(short, name):
+    assert options.dtype(short) == name
+
+
+def test_an_unknown_type_lists_what_there_is():
+    with pytest.raises(argparse.ArgumentTypeError, match="expected one of float32"):
+        options.dtype("fp8")
 
 
 def test_built_in_models_say_that_their_weights_are_random():
@@ -107,7 +139,7 @@ def test_inputs_on_several_devices_are_named():
 
 
 def test_a_device_without_a_target_is_refused():
-    with pytest.raises(EnvironmentFault, match="host target only"):
+    with pytest.raises(EnvironmentFault, match="on meta: no target serves it"):
         _inputs.forward_of(torch.nn.Linear(2, 2, device="meta"), torch.ones(1, 2, device="meta"))
 
 

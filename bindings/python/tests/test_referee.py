@@ -243,7 +243,7 @@ def test_references_are_in_no_buffer_that_is_exported() -> None:
 
 
 def test_inputs_are_made_again_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernelforge.referee.tasks.free_bytes", lambda: 4)
+    monkeypatch.setattr("kernelforge._place.Place.free_bytes", lambda place: 4)
     result = Worker(relu_card(7, 33)).judge(eager)
     assert (result["status"], result["exact"]) == ("ok", True)
 

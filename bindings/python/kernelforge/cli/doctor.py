@@ -12,6 +12,9 @@ _WORDS = {
     "apply": "serve packs that exist",
     "profile": "profile a model",
     "optimize": "search kernels for a model",
+    "apply on cuda": "serve packs for the GPU",
+    "profile on cuda": "profile a model on the GPU",
+    "optimize on cuda": "search kernels for a model on the GPU",
 }
 
 
@@ -31,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     lines = [""]
     for use, answer in result["uses"].items():
         works = "works" if answer["works"] else f"does not work here (see {', '.join(answer['missing'])})"
-        lines.append(f"{use:<12} {_WORDS[use]}: {works}")
+        lines.append(f"{use:<16} {_WORDS[use]}: {works}")
     if result["uses"]["optimize"]["works"]:
         lines.append("next: `kernelforge demo`, or `kernelforge optimize my_model.py:factory`")
     options.emit(args, result, "\n".join(lines))

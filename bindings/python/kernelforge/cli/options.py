@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from .._model import DTYPES, Made, Wanted, check_device, make
+from .._model import DTYPES, SHORT, Made, Wanted, check_device, make
 from ..errors import UsageFault
 
 MODEL_HELP = "`file.py:factory`, `package.module:callable`, or the name of a torchvision model; a factory returns (model, inputs)"
@@ -21,9 +21,14 @@ def add_model(p: argparse.ArgumentParser) -> None:
         type=positive,
         help="batch size, for built-in models and factories with a parameter `batch`",
     )
-    p.add_argument("--dtype", choices=DTYPES, default="float32")
+    p.add_argument(
+        "--dtype",
+        type=dtype,
+        default="float32",
+        help=f"{', '.join(DTYPES)}, or short {', '.join(SHORT)}",
+    )
     p.add_argument("--channels-last", action="store_true", help="NHWC memory format")
-    p.add_argument("--device", default="cpu", help="cpu (the host target)")
+    p.add_argument("--device", default="cpu", help="cpu (the host target), cuda or cuda:1")
     p.add_argument("--threads", type=positive, help="torch's threads; a pin of the pack")
     p.add_argument("--seed", type=int, default=0)
 
@@ -51,6 +56,14 @@ def made_from(args: argparse.Namespace) -> Made:
         torch.set_num_threads(args.threads)
     wanted = Wanted(args.model, args.batch, args.dtype, args.channels_last, args.device, args.seed)
     return make(wanted)
+
+
+def dtype(text: str) -> str:
+    """Return torch's name of a type given by it or in short: `fp16` is float16."""
+    name = SHORT.get(text, text)
+    if name not in DTYPES:
+        raise argparse.ArgumentTypeError(f"{text} (expected one of {', '.join((*DTYPES, *SHORT))})")
+    return name
 
 
 def positive(text: str) -> int:

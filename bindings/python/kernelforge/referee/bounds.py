@@ -75,10 +75,11 @@ class Bound:
         statistic: bool = False,
     ) -> None:
         self.name, self.kind, self.eager, self._statistic = name, kind, eager, statistic
-        self._probe = False
+        self._probe, self._held = False, 0
         if kind == "bounded" and eager.numel():
             assert wide is not None and groups is not None
             self._bound(wide, scale, groups, aggregate)
+            self._held = self._wide.nbytes + self._allowed.nbytes + (groups.nbytes if aggregate else 0)
             self._probe = probe and torch.equal((wide / PROBE_GRID).round() * PROBE_GRID, eager.double())
 
     def _bound(self, wide: torch.Tensor, scale: torch.Tensor | None, groups: Groups, aggregate: bool) -> None:
@@ -122,10 +123,7 @@ class Bound:
     @property
     def nbytes(self) -> int:
         """Memory that it holds, about."""
-        bounded = self.kind == "bounded"
-        return self.eager.nbytes + self.eager.numel() * (
-            8 + self._allowed.element_size() if bounded and self.eager.numel() else 0
-        )
+        return self.eager.nbytes + self._held
 
     def compare(self, out: torch.Tensor) -> Finding:
         """Compare a candidate's output, in private memory, with what it may be."""

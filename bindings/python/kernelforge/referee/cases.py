@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from .._place import HOST, Place
 from . import specials
 from .bounds import Bound, Finding, grouping
 from .calls import Overload, overload, slot_descriptors, slot_tensors, with_tensors
@@ -38,10 +39,13 @@ class Variant:
         call: the `call` JSON.
         payload: captured arguments in schema order, or None where capture kept none; then moments of a standard normal stand in.
         seed: of the run; the same seed gives the same inputs.
+        place: where inputs are drawn, and where eager runs.
     """
 
-    def __init__(self, call: dict[str, Any], payload: Sequence[Any] | None, seed: int) -> None:
-        self.call, self.seed, self._payload = call, seed, payload
+    def __init__(
+        self, call: dict[str, Any], payload: Sequence[Any] | None, seed: int, place: Place = HOST
+    ) -> None:
+        self.call, self.seed, self.place, self._payload = call, seed, place, payload
         self.overload: Overload = overload(call["overload"])
         self.slots = [
             Slot(name, d, read=name not in self.overload.overwritten) for name, d in slot_descriptors(call)
@@ -90,13 +94,14 @@ class Variant:
 
     def draw(self, kind: str, number: int) -> list[torch.Tensor]:
         """Return the tensors of the input slots, the same ones each time; what a call only overwrites holds zeros."""
-        chance = torch.Generator().manual_seed(zlib.crc32(f"{self.seed}/{kind}/{number}".encode()))
+        chance = torch.Generator(self.place.device)
+        chance.manual_seed(zlib.crc32(f"{self.seed}/{kind}/{number}".encode()))
         return [self._draw(i, kind, number, chance) for i in range(len(self.slots))]
 
     def _draw(self, i: int, kind: str, number: int, chance: torch.Generator) -> torch.Tensor:
         slot, moments = self.slots[i], self._moments[i]
         if not slot.read:
-            return slot.zeros()
+            return slot.zeros(self.place.device)
         if kind == "captured":
             assert self._captured is not None
             return self._captured[i]

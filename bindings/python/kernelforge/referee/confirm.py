@@ -1,13 +1,13 @@
 """Paired evidence from the user's process: a plan against eager by the real dispatch path, and eager against eager beside it.
 
-It owns the fresh inputs, the order of blocks and the comparison of what the plan made. It refuses to decide: raw samples go back to the judge.
+It owns the fresh inputs, the order of blocks and the comparison of what the plan made. It refuses to decide: raw samples go back to the judge. On a
+device the dispatch path is captured as a graph, with the plan served and without, and the two graphs are replayed in turn (`ruler.py`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,28 +15,19 @@ from typing import Any
 import torch
 
 from .. import _ext
+from .._place import HOST, Place
 from .bounds import Finding
 from .calls import clone, map_tensors
 from .cases import Variant, bounds_of, compare
 from .pool import sets_for
 from .rule import RULE
+from .ruler import calls_of
 
 _BAD_CODE = 3  # KFR_BAD_CODE
 _SAMPLE_NS = 200_000.0  # one sample lasts at least this long, so that the clock's reading does not count
 _MOST_INNER = 200
 _LEAST_CONTROL = 8  # pairs of eager against eager
-_SETS_BYTES = 128 << 20
-
-
-def free_bytes() -> int:
-    """Return the memory that is free now, 4 GiB where the machine does not tell."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) << 10
-    with contextlib.suppress(OSError, ValueError):
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return 4 << 30
+_SETS_BYTES = 128 << 20  # on the host; a device's sets must leave its cache, whatever they take
 
 
 @contextlib.contextmanager
@@ -62,14 +53,14 @@ class NotLoaded(Exception):
         self.status = status
 
 
-def open_plan(extension: Any, plan: dict[str, Any], image: str) -> Any:
+def open_plan(extension: Any, plan: dict[str, Any], image: str, place: Place = HOST) -> Any:
     """Open a plan as a pack would.
 
     Raises:
         NotLoaded: the runtime refuses it.
     """
     try:
-        return extension.plan_open(json.dumps(plan), Path(image).read_bytes())
+        return extension.plan_open(json.dumps(plan), Path(image).read_bytes(), place.device)
     except RuntimeError as e:
         status = "rejected" if getattr(e, "code", 0) == _BAD_CODE else "launch_error"
         raise NotLoaded(status, str(e)) from e
@@ -83,20 +74,21 @@ def confirm(variant: Variant, plan: dict[str, Any], image: str, blocks: int, see
     """
     extension = _ext.load()
     try:
-        opened = open_plan(extension, plan, image)
+        opened = open_plan(extension, plan, image, variant.place)
     except NotLoaded as e:
         return _answer(status=e.status, detail=str(e))
-    sets = _sets(variant)
-    name = variant.overload.name
-    once = min(extension.time_calls(name, sets, 3, 1, False))
+    calls = calls_of(variant.place, variant.overload.name, _sets(variant))
+    once = min(calls.eager(3, 1))
     inner = int(min(max(_SAMPLE_NS / max(once, 1.0), 1), _MOST_INNER))
     with serving(extension, []):
-        control = extension.time_pairs(
-            name, sets, max(blocks // 2, min(blocks, _LEAST_CONTROL)), inner, seed + 1
-        )
+        control = calls.pairs(max(blocks // 2, min(blocks, _LEAST_CONTROL)), inner, seed + 1)
     with serving(extension, [opened]):
-        pairs = extension.time_pairs(name, sets, blocks, inner, seed)
-        wrong = _compared(extension, variant, opened)
+        before = opened.hits
+        pairs = calls.pairs(blocks, inner, seed)
+        if opened.hits == before:
+            wrong = Finding("launch_error", _unserved(extension, variant.overload.name))
+        else:
+            wrong = _compared(extension, variant, opened)
     aa = [control["eager_ns"], control["ours_ns"]]
     return _answer(pairs["eager_ns"], pairs["ours_ns"], aa, wrong.status, wrong.detail)
 
@@ -122,7 +114,9 @@ def _sets(variant: Variant) -> list[list[Any]]:
     """Return rotating argument sets in torch's own memory, as a model has them."""
     first = variant.arguments(variant.draw("fresh", 0))
     size = sum(s.bytes for s in variant.slots)
-    count = min(sets_for(size), max(2, _SETS_BYTES // max(size, 1)))
+    count = sets_for(size, variant.place)
+    if not variant.place.cuda:
+        count = min(count, max(2, _SETS_BYTES // max(size, 1)))
     return [first, *(map_tensors(first, clone) for _ in range(count - 1))]
 
 
@@ -135,12 +129,13 @@ def _compared(extension: Any, variant: Variant, opened: Any) -> Finding:
         before = opened.hits
         outputs = extension.call(name, map_tensors(arguments, clone))
         if opened.hits != before + 1:
-            reasons = extension.stats()["ops"].get(name, {}).get("fallbacks", {})
-            return Finding(
-                "launch_error",
-                f"the dispatcher did not serve it ({', '.join(reasons) or 'no reason was counted'})",
-            )
+            return Finding("launch_error", _unserved(extension, name))
         finding = compare(bounds, [o for o in outputs if isinstance(o, torch.Tensor)])
         if finding.status != "ok":
             return finding
     return Finding("ok")
+
+
+def _unserved(extension: Any, name: str) -> str:
+    reasons = extension.stats()["ops"].get(name, {}).get("fallbacks", {})
+    return f"the dispatcher did not serve it ({', '.join(reasons) or 'no reason was counted'})"

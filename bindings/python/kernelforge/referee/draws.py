@@ -1,6 +1,6 @@
 """New inputs for a variant: like the captured ones, with row scales of their own, special values, exact integers.
 
-It owns chance (a seeded generator) and the shape of data. Every draw keeps a slot's sizes, strides and type, and what the operator needs of its
+It owns chance (a seeded generator, on the device of the data) and the shape of data. Every draw keeps a slot's sizes, strides and type, and what the operator needs of its
 range: a slot that was never negative stays so (variances, probabilities), masks and integers stay within what was seen.
 """
 
@@ -69,16 +69,16 @@ class Slot:
 
     def place(self, values: torch.Tensor) -> torch.Tensor:
         """Return values (of the narrow sizes) in new memory with the slot's strides; where addresses overlap, one of the values stays."""
-        room = torch.zeros(self.extent, dtype=self.dtype)
+        room = torch.zeros(self.extent, dtype=self.dtype, device=values.device)
         if self.overlaps:
-            index = torch.arange(self.extent).as_strided(self.narrow, self.strides)
+            index = torch.arange(self.extent, device=values.device).as_strided(self.narrow, self.strides)
             room[index.reshape(-1)] = values.to(self.dtype).reshape(-1)
         elif self.extent:
             room.as_strided(self.narrow, self.strides).copy_(values)
         return room.as_strided(self.sizes, self.strides)
 
-    def zeros(self) -> torch.Tensor:
-        return torch.zeros(self.extent, dtype=self.dtype).as_strided(self.sizes, self.strides)
+    def zeros(self, device: str = "cpu") -> torch.Tensor:
+        return torch.zeros(self.extent, dtype=self.dtype, device=device).as_strided(self.sizes, self.strides)
 
     def like(self, moments: Moments, chance: torch.Generator, *, spread: bool = False) -> torch.Tensor:
         """Return values like the captured ones.
@@ -89,9 +89,9 @@ class Slot:
         m, sizes = moments, self.narrow
         if self.dtype is torch.bool:
             part = min(max(m.mean, 0.05), 0.95)
-            return self.place(torch.rand(sizes, generator=chance) < part)
+            return self.place(torch.rand(sizes, generator=chance, device=chance.device) < part)
         if not self.dtype.is_floating_point:
-            return self.place(torch.randint(int(m.low), int(m.high) + 1, sizes, generator=chance))
+            return self.place(_integers(int(m.low), int(m.high), sizes, chance))
         x = _normal(sizes, chance)
         if m.std > 0:
             x = x * m.std + m.mean
@@ -119,7 +119,7 @@ class Slot:
         if not self.dtype.is_floating_point:
             return self.like(moments, chance)
         low = 0 if moments.low >= 0 else -PROBE_LIMIT
-        return self.place(torch.randint(low, PROBE_LIMIT + 1, self.narrow, generator=chance))
+        return self.place(_integers(low, PROBE_LIMIT, self.narrow, chance))
 
     def rows(self, lines: specials.Lines) -> int:
         """Return over how many rows special values are laid."""
@@ -135,8 +135,12 @@ class Slot:
 
 
 def _normal(sizes: list[int], chance: torch.Generator) -> torch.Tensor:
-    return torch.randn(sizes, generator=chance, dtype=torch.float64)
+    return torch.randn(sizes, generator=chance, dtype=torch.float64, device=chance.device)
 
 
 def _uniform(sizes: list[int], chance: torch.Generator) -> torch.Tensor:
-    return torch.rand(sizes, generator=chance, dtype=torch.float64)
+    return torch.rand(sizes, generator=chance, dtype=torch.float64, device=chance.device)
+
+
+def _integers(low: int, high: int, sizes: list[int], chance: torch.Generator) -> torch.Tensor:
+    return torch.randint(low, high + 1, sizes, generator=chance, device=chance.device)

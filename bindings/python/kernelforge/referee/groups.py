@@ -17,9 +17,11 @@ class Groups(Protocol):
     """A partition of a tensor's elements. `amax` and `sum` give one value a group; `expand` gives each element its group's value.
 
     shared: whether one error (of a mean, of a sum) moves all elements of a group, so that they are one sample and not many.
+    nbytes: memory that it holds, about.
     """
 
     shared: bool
+    nbytes: int
 
     def amax(self, t: torch.Tensor) -> torch.Tensor: ...
     def sum(self, t: torch.Tensor) -> torch.Tensor: ...
@@ -29,7 +31,7 @@ class Groups(Protocol):
 class Rows:
     """Groups that are all elements along some dimensions of a view of the tensor."""
 
-    shared = True
+    shared, nbytes = True, 0
 
     def __init__(self, view: tuple[int, ...], dims: tuple[int, ...]) -> None:
         self._view = view
@@ -56,28 +58,71 @@ _KEYS = 2400  # exponents of float64 lie within 1200 of 0; one key each for both
 
 
 class Buckets:
-    """Groups by sign and binade of the input: a large value buys no slack for small ones."""
+    """Groups by sign and binade of the input: a large value buys no slack for small ones.
+
+    chunked: how groups are reduced; default: as suits the device of x.
+    """
 
     shared = False
 
-    def __init__(self, x: torch.Tensor) -> None:
+    def __init__(self, x: torch.Tensor, chunked: bool | None = None) -> None:
         self._shape = tuple(x.shape)
         value = x.detach().double().reshape(-1)
         exponent = torch.frexp(torch.where(torch.isfinite(value), value, 0.0)).exponent.to(torch.int64)
         # Negative numbers from the largest on, zero, positive numbers: neighbours in this order are neighbours in size.
         key = _KEYS + value.sign().nan_to_num().to(torch.int64) * (exponent + _KEYS // 2)
         table, self._count = _merge(torch.bincount(key, minlength=2 * _KEYS).tolist())
-        self._index = torch.tensor(table, dtype=torch.int64)[key]
+        self._index = torch.tensor(table, dtype=torch.int64, device=x.device)[key]
+        chunked = x.is_cuda if chunked is None else chunked
+        self._chunks = _Chunks(self._index, self._count) if chunked and x.numel() else None
+        if chunked:
+            self._index = (
+                self._index.int()
+            )  # half the memory; indexing on the host is quicker with the wide type
+        self.nbytes = self._index.nbytes + (self._chunks.nbytes if self._chunks else 0)
 
     def amax(self, t: torch.Tensor) -> torch.Tensor:
-        room = torch.zeros(self._count, dtype=t.dtype)
-        return room.scatter_reduce_(0, self._index, t.reshape(-1), "amax")
+        room = torch.zeros(self._count, dtype=t.dtype, device=t.device)
+        if self._chunks is not None:
+            return room.scatter_reduce_(0, self._chunks.group, self._chunks.rows(t).amax(1), "amax")
+        return room.scatter_reduce_(0, self._index.long(), t.reshape(-1), "amax")
 
     def sum(self, t: torch.Tensor) -> torch.Tensor:
-        return torch.zeros(self._count, dtype=t.dtype).scatter_add_(0, self._index, t.reshape(-1))
+        room = torch.zeros(self._count, dtype=t.dtype, device=t.device)
+        if self._chunks is not None:
+            return room.scatter_add_(0, self._chunks.group, self._chunks.rows(t).sum(1))
+        return room.scatter_add_(0, self._index.long(), t.reshape(-1))
 
     def expand(self, per_group: torch.Tensor) -> torch.Tensor:
-        return per_group[self._index].reshape(self._shape)
+        return per_group.index_select(0, self._index).reshape(self._shape)
+
+
+_CHUNK = 4096
+
+
+class _Chunks:
+    """Elements sorted by group and cut into rows of one group each: on a device, millions of threads that add to a few addresses wait for each other.
+
+    group: of each row. Free places of a group's last row are zeros, which change neither a sum nor a maximum of what is not negative.
+    """
+
+    def __init__(self, index: torch.Tensor, count: int) -> None:
+        sizes = torch.bincount(index, minlength=count)
+        rows = (sizes + _CHUNK - 1) // _CHUNK
+        order = torch.sort(index.to(torch.int16), stable=True).indices
+        shift = (rows.cumsum(0) - rows) * _CHUNK - (sizes.cumsum(0) - sizes)
+        place = shift[index[order]] + torch.arange(len(order), device=index.device)
+        total = int(rows.sum())
+        self._take = torch.full((total * _CHUNK,), len(order), dtype=torch.int32, device=index.device)
+        self._take[place] = order.int()
+        self.group = torch.repeat_interleave(torch.arange(count, device=index.device), rows)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._take.nbytes + self.group.nbytes)
+
+    def rows(self, t: torch.Tensor) -> torch.Tensor:
+        return torch.cat([t.reshape(-1), t.new_zeros(1)]).index_select(0, self._take).view(-1, _CHUNK)
 
 
 def _merge(counts: list[int]) -> tuple[list[int], int]:

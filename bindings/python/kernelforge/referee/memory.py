@@ -1,19 +1,22 @@
 """Shared memory in which a candidate runs: one mapping a tensor, guard pages around it, every byte outside the tensor poisoned and checked.
 
-It owns placement, poison and the checks of what was written where. The buffers belong to this process; the worker maps them by descriptor, inputs
-read-only. It refuses references: those stay in private memory (`cases.py`).
+It owns placement, poison and the checks of what was written where, on the host as on a device. The buffers belong to this process; the worker maps
+them by descriptor, inputs read-only. It refuses references: those stay in private memory (`cases.py`).
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from .. import _ext
+from .._place import HOST, Place
 from .bounds import bits
 from .calls import copy_into, span
+from .doubts import Doubts, differ
 from .draws import Slot
 
 # Per element size, for two patterns: bits that are a NaN with a payload in every floating type of that size, and bits of a finite number. Neither
@@ -39,6 +42,16 @@ def next_id() -> int:
     return next(_number)
 
 
+def shared(size: int, place: Place) -> Any:
+    """Return a buffer of at least so many bytes that another process can map, never from torch's own memory.
+
+    Raises:
+        RuntimeError: the place has no room (`_place.out_of_memory`), or the runtime refuses.
+    """
+    buffer = _ext.load().Buffer
+    return buffer(max(size, 1), place.ordinal) if place.cuda else buffer(max(size, 1))
+
+
 class Room:
     """One tensor's mapping, used for every input of a variant.
 
@@ -46,16 +59,17 @@ class Room:
         slot: the tensor.
         align: bytes that its address must be a multiple of.
         writable: whether the worker may write to it.
+        place: where it lies.
     """
 
-    def __init__(self, slot: Slot, align: int, *, writable: bool) -> None:
+    def __init__(self, slot: Slot, align: int, *, writable: bool, place: Place = HOST) -> None:
         self.id = next_id()
         self.slot, self.align, self.writable = slot, max(align, slot.dtype.itemsize), writable
-        self._buffer: Any = _ext.load().Buffer(max(slot.bytes, 1))
+        self._buffer: Any = shared(slot.bytes, place)
         self.bytes = int(self._buffer.bytes)
         word = _WORD[slot.dtype.itemsize]
         self._words: torch.Tensor = self._buffer.tensor(0, word, [self.bytes // slot.dtype.itemsize], [1])
-        holes = torch.ones(slot.extent, dtype=torch.bool)
+        holes = torch.ones(slot.extent, dtype=torch.bool, device=place.device)
         if slot.extent:
             holes.as_strided(slot.narrow, slot.strides).fill_(False)
         self._holes = holes.nonzero().reshape(-1) if bool(holes.any()) else None
@@ -95,27 +109,34 @@ class Room:
         """Return a copy that nobody else can change."""
         return self.view.clone(memory_format=torch.preserve_format)
 
-    def holds(self, values: torch.Tensor) -> bool:
-        """Return whether the tensor has these bits; each shared element is read once."""
-        return torch.equal(bits(self.view), bits(values))
+    def differs(self, values: torch.Tensor) -> torch.Tensor | bool:
+        """Return whether the tensor has other bits than these; each shared element is read once."""
+        return differ(bits(self.view), bits(values))
 
-    def left(self, values: torch.Tensor, expected: torch.Tensor) -> int:
-        """Return how many elements of a private copy still are poison, where the expected output does not happen to be."""
+    def left(self, values: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+        """Return which elements of a private copy still are poison, where the expected output does not happen to be."""
         still = bits(values) == self._pattern
-        return int((still & (bits(expected) != self._pattern)).sum()) if bool(still.any()) else 0
+        if not still.is_cuda and not bool(
+            still.any()
+        ):  # the host need not look further, and looking is not free there
+            return still
+        return still & (bits(expected) != self._pattern)
 
-    def touched(self) -> str:
-        """Return where something outside the tensor was written, in words, or ""."""
+    def ask_touched(self, doubts: Doubts, where: str) -> None:
+        """Ask whether something outside the tensor was written. where: words in front of the answer."""
         first = self.offset(self._placement) // self.slot.dtype.itemsize
         last = first + self.slot.extent
         parts = [("in front of it", self._words[:first]), ("behind it", self._words[last:])]
         if self._holes is not None:
             parts.append(("in the gaps of its strides", self._words[first:last][self._holes]))
-        for where, words in parts:
-            changed = words != self._pattern
-            if bool(changed.any()):
-                return f"{int(changed.sum())} elements {where}"
-        return ""
+        for part, words in parts:
+            if words.numel():
+                changed = words != self._pattern
+                doubts.ask(changed.any(), _counted(changed, where, part))
+
+
+def _counted(changed: torch.Tensor, where: str, part: str) -> Callable[[], str]:
+    return lambda: f"{where}: {int(changed.sum())} elements {part}"
 
 
 class Stage:
@@ -125,12 +146,22 @@ class Stage:
         inputs, outputs: the slots.
         aliases: per output the number of the input slot that it is, or -1.
         align: per input and output slot, bytes.
+        place: where they lie.
     """
 
-    def __init__(self, inputs: list[Slot], outputs: list[Slot], aliases: list[int], align: list[int]) -> None:
-        self.inputs = [Room(s, align[i], writable=i in aliases) for i, s in enumerate(inputs)]
+    def __init__(
+        self,
+        inputs: list[Slot],
+        outputs: list[Slot],
+        aliases: list[int],
+        align: list[int],
+        place: Place = HOST,
+    ) -> None:
+        self.inputs = [Room(s, align[i], writable=i in aliases, place=place) for i, s in enumerate(inputs)]
         self.outputs = [
-            self.inputs[alias] if alias >= 0 else Room(slot, align[len(inputs) + i], writable=True)
+            self.inputs[alias]
+            if alias >= 0
+            else Room(slot, align[len(inputs) + i], writable=True, place=place)
             for i, (slot, alias) in enumerate(zip(outputs, aliases, strict=True))
         ]
         self.fresh = [r for r, alias in zip(self.outputs, aliases, strict=True) if alias < 0]
@@ -161,14 +192,19 @@ class Stage:
         for room in self.fresh:
             room.load(self._placement, pattern, None)
 
-    def changed(self, tensors: list[torch.Tensor]) -> str:
-        """Return which input that may only be read was changed, in words, or ""."""
+    def ask_written(self, doubts: Doubts) -> None:
+        """Ask whether memory around the outputs was written."""
+        for room in self.fresh or self.outputs:
+            room.ask_touched(doubts, f"memory around `{room.slot.name}` was written")
+
+    def ask_changed(self, doubts: Doubts, tensors: list[torch.Tensor]) -> None:
+        """Ask whether an input that may only be read was changed."""
         for room, tensor in zip(self.inputs, tensors, strict=True):
-            if room.writable:
-                continue
-            if not room.holds(tensor):
-                return f"input `{room.slot.name}` was changed"
-            touched = room.touched()
-            if touched:
-                return f"memory around the input `{room.slot.name}` was written: {touched}"
-        return ""
+            if not room.writable:
+                name = room.slot.name
+                doubts.ask(room.differs(tensor), _said(f"input `{name}` was changed"))
+                room.ask_touched(doubts, f"memory around the input `{name}` was written")
+
+
+def _said(words: str) -> Callable[[], str]:
+    return lambda: words

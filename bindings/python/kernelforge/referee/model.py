@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import random
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ import torch
 
 from .. import _ext, _outputs
 from .._inputs import as_call, tensors_of
-from .confirm import NotLoaded, free_bytes, open_plan, serving
+from .._place import HOST, Place
+from .confirm import NotLoaded, open_plan, serving
 from .rule import MODEL_NOISE_RATIO, MODEL_NOISE_RUNS, MODEL_RATIO, UNIT
 
 _COPIES = (
@@ -34,26 +34,24 @@ def confirm_model(
     on: list[float] = []
     off: list[float] = []
     try:
-        opened = [open_plan(extension, p["plan"], p["image"]) for p in plans]
+        opened = [open_plan(extension, p["plan"], p["image"], judge.place) for p in plans]
     except NotLoaded as e:
         return {"on_ms": on, "off_ms": off, "status": e.status, "detail": str(e)}
     chance = random.Random(seed)
     with serving(extension, opened):
         eager = judge.eager(extension)
         extension.set_enabled(True)
-        status, detail = judge.compare(eager, outputs_of(forward))
+        status, detail = judge.compare(eager, outputs_of(forward, judge.place))
         while status == "ok" and len(on) < blocks:
             for plans_on in chance.sample((True, False), 2):
                 extension.set_enabled(plans_on)
-                begin = time.perf_counter_ns()
-                forward()
-                (on if plans_on else off).append((time.perf_counter_ns() - begin) / 1e6)
+                (on if plans_on else off).append(judge.place.forward_ms(forward))
     return {"on_ms": on, "off_ms": off, "status": status, "detail": detail}
 
 
-def outputs_of(forward: Callable[[], Any]) -> list[torch.Tensor]:
+def outputs_of(forward: Callable[[], Any], place: Place = HOST) -> list[torch.Tensor]:
     """Return private copies of a forward's tensors; random operators draw the same numbers each time."""
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[place.ordinal] if place.cuda else []):
         torch.manual_seed(0)
         return [t.detach().clone() for t in tensors_of(forward())]
 
@@ -71,8 +69,10 @@ class _Yardstick:
 class Model:
     """A model whose outputs can be judged. model, inputs: as given to `profile`; without them the fixed limits of `_outputs` speak."""
 
-    def __init__(self, forward: Callable[[], Any], model: Any = None, inputs: Any = None) -> None:
-        self._forward, self._model, self._inputs = forward, model, inputs
+    def __init__(
+        self, forward: Callable[[], Any], model: Any = None, inputs: Any = None, place: Place = HOST
+    ) -> None:
+        self._forward, self._model, self._inputs, self.place = forward, model, inputs, place
         self._eager: list[torch.Tensor] | None = None
         self._yardstick: _Yardstick | None = None
         self._measured = False
@@ -81,7 +81,7 @@ class Model:
         """Return eager's outputs, computed once."""
         if self._eager is None:
             with _off(extension):
-                self._eager = outputs_of(self._forward)
+                self._eager = outputs_of(self._forward, self.place)
         return self._eager
 
     def compare(self, eager: list[torch.Tensor], ours: list[torch.Tensor]) -> tuple[str, str]:
@@ -91,7 +91,9 @@ class Model:
             return plain["status"], plain["detail"]
         if not self._measured:
             with _off(_ext.load()):
-                self._yardstick = self._in_float64(eager) or self._under_noise(eager)
+                self._yardstick = self._in_float64(eager)
+                self.place.trim()  # a model in float64 leaves much behind
+                self._yardstick = self._yardstick or self._under_noise(eager)
             self._measured = True
         if self._yardstick is None:
             return plain["status"], plain["detail"]
@@ -102,7 +104,7 @@ class Model:
         if not isinstance(self._model, torch.nn.Module) or self._inputs is None:
             return None
         size = sum(t.numel() * 8 for t in (*self._model.parameters(), *self._model.buffers()))
-        if size * _COPIES > free_bytes():
+        if size * _COPIES > self.place.free_bytes():
             return None
         try:
             wide = copy.deepcopy(self._model).double()
@@ -125,10 +127,11 @@ class Model:
             or not any(t.is_floating_point() for t in tensors_of(as_call(self._inputs)))
         ):
             return None
-        chance = torch.Generator().manual_seed(0)
+        chance = torch.Generator(self.place.device).manual_seed(0)
 
         def moved(t: torch.Tensor) -> torch.Tensor:
-            sign = torch.randint(0, 2, t.shape, generator=chance).mul_(2).sub_(1).to(t.dtype)
+            sign = torch.randint(0, 2, t.shape, generator=chance, device=chance.device)
+            sign = sign.mul_(2).sub_(1).to(t.dtype)
             return t * (1 + 2 * UNIT[t.dtype] * sign) if t.dtype in UNIT else t
 
         errors = [0.0] * len(eager)
@@ -149,7 +152,7 @@ class Model:
             return type(value)(map(deep, value)) if type(value) in (tuple, list) else value
 
         changed_args, changed_kwargs = deep(args), deep(kwargs)
-        return outputs_of(lambda: model(*changed_args, **changed_kwargs))
+        return outputs_of(lambda: model(*changed_args, **changed_kwargs), self.place)
 
 
 @contextmanager

@@ -183,6 +183,16 @@ def _convolve(named: Named) -> Outputs:
     ]
 
 
+def _normalize_channels(named: Named) -> Outputs:
+    """The vendor's batch norm for inference, in torch's own words: one more output there holds what training would need."""
+    statistics = (named["running_mean"], named["running_var"])
+    return list(
+        torch.ops.aten.native_batch_norm(
+            named["input"], named["weight"], named["bias"], *statistics, False, 0.0, named["epsilon"]
+        )
+    )
+
+
 def _of_convolved_magnitudes(overload: Overload, named: Named, outputs: Outputs) -> list[torch.Tensor | None]:
     return list(_convolve({n: v.abs() if isinstance(v, torch.Tensor) else v for n, v in named.items()}))
 
@@ -297,7 +307,9 @@ OPERATORS: dict[str, Operator] = {
     "native_group_norm": Operator("bounded", _of_group_norm, _groups, _run_of_group, statistics=True),
     "_fused_rms_norm": Operator("bounded", _of_itself, _normalized, _last, statistics=True),
     "native_batch_norm": _BATCH_NORM,
-    "cudnn_batch_norm": _BATCH_NORM,
+    "cudnn_batch_norm": Operator(
+        "bounded", _of_batch_norm, _channels, _behind_channel, wide=_normalize_channels
+    ),
     "_native_batch_norm_legit": _BATCH_NORM,
     "_native_batch_norm_legit_no_training": _BATCH_NORM,
     "mean": Operator("bounded", _of_magnitudes, _whole, _dims, _mean_is_exact),

@@ -37,15 +37,19 @@ Pattern = Callable[[torch.Tensor, Range, torch.Generator], torch.Tensor]
 
 
 def _uniform(rows: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
-    return torch.rand(rows.shape, generator=chance, dtype=torch.float64)
+    return torch.rand(rows.shape, generator=chance, dtype=torch.float64, device=rows.device)
+
+
+def _columns(rows: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
+    """One place in each row."""
+    return torch.randint(0, rows.shape[1], (rows.shape[0], 1), generator=chance, device=rows.device)
 
 
 def _one(value: float) -> Pattern:
     """One element of each row has this value."""
 
     def pattern(rows: torch.Tensor, ends: Range, chance: torch.Generator) -> torch.Tensor:
-        at = torch.randint(0, rows.shape[1], (rows.shape[0], 1), generator=chance)
-        return rows.scatter(1, at, value)
+        return rows.scatter(1, _columns(rows, chance), value)
 
     return pattern
 
@@ -55,7 +59,7 @@ def _largest(sign: float) -> Pattern:
 
 
 def _only_one_finite(rows: torch.Tensor, ends: Range, chance: torch.Generator) -> torch.Tensor:
-    at = torch.randint(0, rows.shape[1], (rows.shape[0], 1), generator=chance)
+    at = _columns(rows, chance)
     return torch.full_like(rows, -math.inf).scatter(1, at, rows.gather(1, at))
 
 
@@ -74,7 +78,12 @@ def _zeros(rows: torch.Tensor, ends: Range, chance: torch.Generator) -> torch.Te
 
 def _near_constant(rows: torch.Tensor, ends: Range, chance: torch.Generator) -> torch.Tensor:
     """A huge mean with a tiny variance, a few steps of the type: a variance in one pass cancels here."""
-    return 1e4 + max(1e-3, 2e4 * ends.step) * torch.randn(rows.shape, generator=chance, dtype=torch.float64)
+    noise = torch.randn(rows.shape, generator=chance, dtype=torch.float64, device=rows.device)
+    return 1e4 + max(1e-3, 2e4 * ends.step) * noise
+
+
+def _ties(rows: torch.Tensor, ends: Range, chance: torch.Generator) -> torch.Tensor:
+    return torch.randint(-1, 2, rows.shape, generator=chance, device=rows.device).double()
 
 
 PATTERNS: dict[str, Pattern] = {
@@ -85,7 +94,7 @@ PATTERNS: dict[str, Pattern] = {
     "all -inf": lambda rows, ends, chance: torch.full_like(rows, -math.inf),
     "huge mean, tiny variance": _near_constant,
     "an inf": _one(math.inf),
-    "ties": lambda rows, ends, chance: torch.randint(-1, 2, rows.shape, generator=chance).double(),
+    "ties": _ties,
     "denormals": _denormals,
     "a constant row": lambda rows, ends, chance: rows[:, :1].expand_as(rows),
     "a -inf": _one(-math.inf),
@@ -138,7 +147,7 @@ def special(
         return values
     moved = values.double().permute(order)
     flat = moved.reshape(rows, length).clone()
-    number = torch.arange(rows)
+    number = torch.arange(rows, device=flat.device)
     abound = rows >= 2 * len(PATTERNS)
     which = ((number - number // 5 if abound else number) + shift) % len(PATTERNS)
     ordinary = (number % 5 == 4) & abound

@@ -5,28 +5,30 @@ It owns the cards that are open, their shared memory and their references. While
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import hashlib
 import itertools
-from collections import OrderedDict
+import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
 
-from .. import _ext
+from .._place import HOST, Place, attempt
 from ..errors import RefereeFault
-from .bounds import Bound, Finding
-from .cases import Input, Variant, bounds_of, compare
-from .confirm import confirm, free_bytes
+from .bounds import Finding
+from .cases import Input, Variant, compare
+from .confirm import confirm
+from .doubts import Doubts
 from .draws import Slot
+from .held import References, digest_of
 from .memory import Room, Stage
 from .model import Model, confirm_model
 from .pool import Pool, Slab
+from .ruler import Calls, calls_of, reference_ns
+
+log = logging.getLogger("kernelforge")
 
 _ALIGN = 16  # at most: a guard asks for no more than most tensors have, and a tensor's end comes near its mapping's
-_REFERENCE_SAMPLES = 3
+_SMALLER = "optimize with a smaller batch, or free memory on the device"
 _MAJOR_PART, _MAJOR_MOST = 0.75, 4  # of a card's time, of its variants: these see every input
 
 
@@ -47,6 +49,7 @@ class Referee:
         forward: one forward of the model, for `confirm_model`.
         seed: chance of `confirm_model`; the other tasks bring their own.
         model, inputs: as given to `profile`; with them the whole model's outputs are held against a float64 run.
+        place: where the cards ran: buffers, references and comparisons are there.
 
     Use it as a context manager: leaving it frees all shared memory.
     """
@@ -59,9 +62,10 @@ class Referee:
         seed: int = 0,
         model: Any = None,
         inputs: Any = None,
+        place: Place = HOST,
     ) -> None:
-        self._profile, self._forward, self._seed = profile, forward, seed
-        self._model = None if forward is None else Model(forward, model, inputs)
+        self._profile, self._forward, self._seed, self._place = profile, forward, seed, place
+        self._model = None if forward is None else Model(forward, model, inputs, place)
         self._open: dict[str, OpenCard] = {}
         self._tasks: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "prepare": self._prepare,
@@ -76,6 +80,7 @@ class Referee:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._place.wait()  # nothing may run on memory that is about to go
         self._open.clear()
 
     def execute(self, task: dict[str, Any]) -> dict[str, Any]:
@@ -89,8 +94,10 @@ class Referee:
             raise RefereeFault(
                 f"carry out the task `{task['kind']}`: no such task (expected one of {', '.join(self._tasks)})"
             )
-        with torch.no_grad():
-            return carry_out(task)
+        with torch.no_grad(), self._place.current():
+            answer = carry_out(task)
+            self._place.wait()  # the lease: the worker runs next, on a device that is idle
+            return answer
 
     def _card(self, task: dict[str, Any]) -> OpenCard:
         found = self._open.get(task["card"])
@@ -105,68 +112,109 @@ class Referee:
         if card is None:
             raise RefereeFault(f"prepare the card `{task['card']}`: the profile has no such card")
         self._open.pop(card["id"], None)
-        self._open[card["id"]] = opened = OpenCard(card, self._profile, task["seed"])
+        self._open[card["id"]] = opened = OpenCard(card, self._profile, task["seed"], self._place)
+        self._place.trim()
         return opened.prepared()
 
     def _release(self, task: dict[str, Any]) -> dict[str, Any]:
         self._open.pop(task["card"], None)
+        self._place.trim()
         return {}
 
     def _confirm(self, task: dict[str, Any]) -> dict[str, Any]:
         payload = self._profile.payload(task["card"], task["variant"])
-        variant = Variant(task["plan"]["call"], payload, task["seed"])
-        return confirm(variant, task["plan"], task["image"], task["blocks"], task["seed"])
+        variant = Variant(task["plan"]["call"], payload, task["seed"], self._place)
+        answer = confirm(variant, task["plan"], task["image"], task["blocks"], task["seed"])
+        self._place.trim()
+        return answer
 
     def _confirm_model(self, task: dict[str, Any]) -> dict[str, Any]:
         if self._forward is None or self._model is None:
             raise RefereeFault("confirm the whole model: this referee was made without a forward")
-        return confirm_model(self._forward, self._model, task["plans"], task["blocks"], self._seed)
+        answer = confirm_model(self._forward, self._model, task["plans"], task["blocks"], self._seed)
+        self._place.trim()
+        return answer
 
 
 class OpenVariant:
     """One variant of an open card."""
 
     def __init__(
-        self, variant: dict[str, Any], payload: list[Any] | None, align: list[int], seed: int
+        self, variant: dict[str, Any], payload: list[Any] | None, align: list[int], seed: int, place: Place
     ) -> None:
         self.id: str = variant["id"]
-        self.inputs = Variant(variant["call"], payload, seed)
+        self.inputs = Variant(variant["call"], payload, seed, place)
         outputs = variant["call"]["outputs"]
         self.aliases = [int(o["alias"]) for o in outputs]
         slots = [Slot(f"out{i}", o, read=False) for i, o in enumerate(outputs)]
         seen = [*align, *([_ALIGN] * (len(self.inputs.slots) + len(slots)))][: len(self.inputs.slots)]
         self.align = [min(a, _ALIGN) for a in seen]
         self.align += [self.align[a] if a >= 0 else _ALIGN for a in self.aliases]
-        self.stage = Stage(self.inputs.slots, slots, self.aliases, self.align)
+        self.stage = Stage(self.inputs.slots, slots, self.aliases, self.align, place)
 
 
 class OpenCard:
     """A card between prepare and release."""
 
-    def __init__(self, card: dict[str, Any], profile: Profiled, seed: int) -> None:
+    def __init__(self, card: dict[str, Any], profile: Profiled, seed: int, place: Place = HOST) -> None:
+        self._place, self._name = place, f"`{card['overload']}` ({card['id']})"
+        if not attempt(place, lambda: self._lay_out(card, profile, seed)):
+            gib = place.free_bytes() / 2**30
+            raise RefereeFault(
+                f"prepare the card {self._name}: {place.device} has no room for its shared buffers ({gib:.1f} GiB are free)",
+                hint=_SMALLER,
+            )
+        self._references = References(place)
+        self._timed: dict[str, Calls] = {}
+        self._graphs = torch.cuda.graph_pool_handle() if place.cuda else None
+        self._placed: int | None = None
+        self._first: dict[int, tuple[list[torch.Tensor], Finding, str]] = {}
+        self.cases = self._that_fit(card)
+        self._keep = {
+            next(i for i, (v, _) in enumerate(self.cases) if v is w) for w in self.variants.values()
+        }
+
+    def _lay_out(self, card: dict[str, Any], profile: Profiled, seed: int) -> None:
+        """Make the shared memory of all variants and of the timing."""
         self.variants = {
             v["id"]: OpenVariant(
-                v, profile.payload(card["id"], v["id"]), profile.align(card["id"], v["id"]), seed
+                v, profile.payload(card["id"], v["id"]), profile.align(card["id"], v["id"]), seed, self._place
             )
             for v in card["variants"]
         }
-        major = _major(card["variants"])
-        self.cases: list[tuple[OpenVariant, Input]] = [
-            (v, i) for v in self.variants.values() for i in v.inputs.inputs(minor=v.id not in major)
-        ]
-        self._references = References()
-        heaviest = major[0]
+        heaviest = _major(card["variants"])[0]
         first = self.variants[heaviest].inputs
         samples = first.draw("captured" if first.captured else "fresh", 0)
         slots = {v.id: v.inputs.slots for v in self.variants.values()}
         writable = [i in self.variants[heaviest].aliases for i in range(len(samples))]
-        self._pool = Pool(slots, samples, writable)
-        self._timed: dict[str, list[list[Any]]] = {}
-        self._placed: int | None = None
-        self._first: dict[int, tuple[list[torch.Tensor], Finding, str]] = {}
-        self._keep = {
-            next(i for i, (v, _) in enumerate(self.cases) if v is w) for w in self.variants.values()
-        }
+        self._pool = Pool(slots, samples, writable, self._place)
+
+    def _that_fit(self, card: dict[str, Any]) -> list[tuple[OpenVariant, Input]]:
+        """Return the cases, on a device without those that it has no room to judge: a reference in float64 takes many times what the call takes."""
+        major = _major(card["variants"])
+        cases = [(v, i) for v in self.variants.values() for i in v.inputs.inputs(minor=v.id not in major)]
+        if not self._place.cuda:
+            return cases
+        kept = []
+        for v, item in cases:
+            if attempt(self._place, lambda v=v, item=item: self._reference(v, item), self._hold_less):  # type: ignore[misc]
+                kept.append((v, item))
+            else:
+                log.warning("%s: no room to judge variant %s on its %s input", self._name, v.id, item.kind)
+        for v in self.variants.values():
+            if not any(w is v for w, _ in kept):
+                gib = self._place.free_bytes() / 2**30
+                raise RefereeFault(
+                    f"prepare the card {self._name}: {self._place.device} has no room for the reference of variant `{v.id}` on any input ({gib:.1f} GiB are free)",
+                    hint=_SMALLER,
+                )
+        return kept
+
+    def _hold_less(self) -> None:
+        self._references.clear(limit=self._place.free_bytes() // 8)
+
+    def _reference(self, v: OpenVariant, item: Input) -> tuple[list[torch.Tensor], list[Any]]:
+        return self._references.get(v.id, v.inputs, item)
 
     def prepared(self) -> dict[str, Any]:
         """Return the result of `prepare`."""
@@ -206,12 +254,12 @@ class OpenCard:
                 "exact": finding.exact,
             }
         if poison is not None:
-            self._place(poison["case"], poison["pattern"])
+            self._make_ready(poison["case"], poison["pattern"])
         return result
 
-    def _place(self, case: int, pattern: int) -> None:
+    def _make_ready(self, case: int, pattern: int) -> None:
         variant, item = self._case(case)
-        tensors = self._references.get(variant, item)[0]
+        tensors = self._reference(variant, item)[0]
         if self._placed == case:
             variant.stage.again(tensors, pattern)
         else:
@@ -229,32 +277,25 @@ class OpenCard:
         if self._placed != case:
             raise RefereeFault(f"check case {case}: it is not what was placed last")
         variant, item = self._case(case)
-        stage = variant.stage
-        for room in stage.fresh or stage.outputs:
-            touched = room.touched()
-            if touched:
-                return Finding(
-                    "wrong_value", f"memory around `{room.slot.name}` was written: {touched}", 2.0
-                ), ""
+        stage, doubts = variant.stage, Doubts()
+        stage.ask_written(doubts)
         first = self._first.get(case) if repeat > 0 else None
         if first is not None:
             outputs, finding, digest = first
+            other = f"run {repeat + 1} gave other bits than the first run on the same input"
             for room, out in zip(stage.outputs, outputs, strict=True):
-                if not room.holds(out):
-                    detail = f"{room.slot.name}: run {repeat + 1} gave other bits than the first run on the same input"
-                    return Finding("wrong_value", detail, 2.0), ""
-            return finding, digest
-        tensors, bounds = self._references.get(variant, item)
-        changed = stage.changed(tensors)
-        if changed:
-            return Finding("wrong_value", changed, 2.0), ""
+                doubts.ask(room.differs(out), lambda room=room: f"{room.slot.name}: {other}")  # type: ignore[misc]
+            words = doubts.first()
+            return (Finding("wrong_value", words, 2.0), "") if words else (finding, digest)
+        tensors, bounds = self._reference(variant, item)
+        stage.ask_changed(doubts, tensors)
         outputs = [room.private() for room in stage.outputs]
         for room, out, bound in zip(stage.outputs, outputs, bounds, strict=True):
             left = room.left(out, bound.eager)
-            if left:
-                return Finding(
-                    "wrong_value", f"{bound.name}: {left} of {out.numel()} elements were not written", 2.0
-                ), ""
+            doubts.ask(left.any(), _unwritten(bound.name, left))
+        words = doubts.first()
+        if words:
+            return Finding("wrong_value", words, 2.0), ""
         finding, digest = compare(bounds, outputs), digest_of(outputs)
         self._first = {k: v for k, v in self._first.items() if k in self._keep}
         self._first[case] = (outputs, finding, digest)
@@ -264,17 +305,18 @@ class OpenCard:
 
     def time_eager(self, variant: str, samples: int, inner: int) -> dict[str, Any]:
         """Time eager over the rotating sets, beside the reference kernel; nanoseconds a call."""
-        extension = _ext.load()
-        first = (
-            variant not in self._timed
-        )  # the worker, too, warms a variant once: a pass over all sets is dear for slow operators
+        # The worker, too, warms a variant once: a pass over all sets is dear for slow operators.
+        first = variant not in self._timed
         if first:
             inputs = self.variants[variant].inputs
-            self._timed[variant] = [inputs.arguments(tensors) for tensors in self._pool.tensors(variant)]
-        name = self.variants[variant].inputs.overload.name
-        times = extension.time_calls(name, self._timed[variant], samples, inner, False, first)
-        reference = sorted(extension.time_reference(_REFERENCE_SAMPLES))[_REFERENCE_SAMPLES // 2]
-        return {"samples_ns": times, "reference_ns": reference}
+            sets = [inputs.arguments(tensors) for tensors in self._pool.tensors(variant)]
+            self._timed[variant] = calls_of(self._place, inputs.overload.name, sets, self._graphs)
+        times = self._timed[variant].eager(samples, inner, warm=first)
+        return {"samples_ns": times, "reference_ns": reference_ns(self._place)}
+
+
+def _unwritten(name: str, left: torch.Tensor) -> Callable[[], str]:
+    return lambda: f"{name}: {int(left.sum())} of {left.numel()} elements were not written"
 
 
 def _major(variants: list[dict[str, Any]]) -> list[str]:
@@ -286,40 +328,3 @@ def _major(variants: list[dict[str, Any]]) -> list[str]:
         (n for n, sum_ in enumerate(held, 1) if sum_ >= _MAJOR_PART * sum(taken.values())), len(order)
     )
     return order[: min(enough, _MAJOR_MOST)]
-
-
-class References:
-    """Inputs with their bounds, the last used ones within a limit of memory; any can be made again from the seed."""
-
-    _PART = 4  # of the memory that is free now
-
-    def __init__(self) -> None:
-        self._limit = free_bytes() // self._PART
-        self._held: OrderedDict[tuple[str, str, int], tuple[list[torch.Tensor], list[Bound], int]] = (
-            OrderedDict()
-        )
-        self._bytes = 0
-
-    def get(self, variant: OpenVariant, item: Input) -> tuple[list[torch.Tensor], list[Bound]]:
-        key = (variant.id, item.kind, item.number)
-        if key in self._held:
-            self._held.move_to_end(key)
-            return self._held[key][:2]
-        tensors = variant.inputs.draw(item.kind, item.number)
-        bounds = bounds_of(variant.inputs.overload, variant.inputs.arguments(tensors), item.kind)
-        size = sum(t.nbytes for t in tensors) + sum(b.nbytes for b in bounds)
-        self._held[key] = (tensors, bounds, size)
-        self._bytes += size
-        while self._bytes > self._limit and len(self._held) > 1:
-            self._bytes -= self._held.popitem(last=False)[1][2]
-        return tensors, bounds
-
-
-def digest_of(outputs: list[torch.Tensor]) -> str:
-    """Return the SHA-256 of the outputs' bytes, in order."""
-    total = hashlib.sha256()
-    for out in outputs:
-        dense = out.contiguous()
-        with contextlib.suppress(ValueError):  # an empty tensor has no address
-            total.update((ctypes.c_char * dense.nbytes).from_address(dense.data_ptr()))
-    return total.hexdigest()

@@ -1,0 +1,153 @@
+"""Where a model runs: the host, or one CUDA device. The two differ in how one waits, how memory is counted and how a forward is timed.
+
+It owns these differences, so that the rest of the package has one path. It refuses kernels and plans; how single calls are timed is
+`referee/ruler.py`'s. torch is imported when a method first needs it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import _ext
+
+_HOST = -1  # KFR_HOST of csrc/include/kf_runtime.h
+_SYSTEM = 9  # KFR_SYSTEM there: no memory for a buffer
+
+
+@dataclass(frozen=True)
+class Place:
+    """One target and device. ordinal: a CUDA device as this process counts them, -1 for the host."""
+
+    ordinal: int = _HOST
+
+    @property
+    def cuda(self) -> bool:
+        return self.ordinal >= 0
+
+    @property
+    def target(self) -> str:
+        """The word of cards, packs and studies: `host` or `cuda`."""
+        return "cuda" if self.cuda else "host"
+
+    @property
+    def device(self) -> str:
+        """The name that torch and the extension know it by: `cpu`, `cuda:0`.
+
+        Example:
+            >>> Place().device, Place(1).device
+            ('cpu', 'cuda:1')
+        """
+        return f"cuda:{self.ordinal}" if self.cuda else "cpu"
+
+    def info(self) -> dict[str, Any]:
+        """Return what the driver says of the device: kfr_device_info. CUDA only; opens the device."""
+        return dict(_ext.load().device_info(self.ordinal))
+
+    def current(self) -> AbstractContextManager[Any]:
+        """Return the context in which this device is torch's current one."""
+        import torch
+
+        return torch.cuda.device(self.ordinal) if self.cuda else nullcontext()
+
+    def wait(self) -> None:
+        """Return when everything that was asked of the device is done."""
+        if self.cuda:
+            import torch
+
+            torch.cuda.synchronize(self.ordinal)
+
+    def trim(self) -> None:
+        """Give memory that torch keeps for later back to the driver: shared buffers and the worker come from there."""
+        if self.cuda:
+            import torch
+
+            with self.current():
+                torch.cuda.empty_cache()
+
+    def free_bytes(self) -> int:
+        """Return the memory that is free now, what torch could give back included; 4 GiB where the machine does not tell."""
+        if self.cuda:
+            import torch
+
+            kept = torch.cuda.memory_reserved(self.ordinal) - torch.cuda.memory_allocated(self.ordinal)
+            return int(torch.cuda.mem_get_info(self.ordinal)[0] + kept)
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            for line in Path("/proc/meminfo").read_text().splitlines():
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) << 10
+        with contextlib.suppress(OSError, ValueError):
+            return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return 4 << 30
+
+    def forward_ms(self, forward: Callable[[], Any]) -> float:
+        """Return how long one forward takes, milliseconds: by the clock on the host, between two events on a device that was idle."""
+        if not self.cuda:
+            begin = time.perf_counter_ns()
+            forward()
+            return (time.perf_counter_ns() - begin) / 1e6
+        import torch
+
+        with self.current():
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda.synchronize()
+            start.record()
+            forward()
+            end.record()
+            torch.cuda.synchronize()
+            return float(start.elapsed_time(end))
+
+
+HOST = Place()
+
+
+def place_of(device: Any) -> Place:
+    """Return the place of a torch device or its name; `cuda` without a number is torch's current device.
+
+    Example:
+        >>> place_of("cpu"), place_of("cuda:1")
+        (Place(ordinal=-1), Place(ordinal=1))
+    """
+    name, _, number = str(device).partition(":")
+    if name != "cuda":
+        return HOST
+    if number:
+        return Place(int(number))
+    import torch
+
+    return Place(torch.cuda.current_device())
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Return whether an exception says that a device has no room: torch's own, or the runtime's for a shared buffer."""
+    import torch
+
+    if isinstance(error, torch.OutOfMemoryError) or getattr(error, "code", 0) == _SYSTEM:
+        return True
+    return isinstance(error, RuntimeError) and "out of memory" in str(error).lower()
+
+
+def attempt(place: Place, make: Callable[[], Any], give_back: Callable[[], None] = lambda: None) -> bool:
+    """Carry out `make`, once more with everything given back where a device has no room; return whether it was done.
+
+    give_back: called before the second attempt, to let go of what can be made again.
+    """
+    for _ in range(2):
+        try:
+            make()
+            return True
+        except RuntimeError as e:
+            if not place.cuda or not out_of_memory(e):
+                raise
+        # Not in the handler: there the exception still holds the frames, and these hold tensors.
+        give_back()
+        gc.collect()
+        place.trim()
+    return False

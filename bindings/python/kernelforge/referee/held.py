@@ -1,0 +1,86 @@
+"""Inputs with their references, kept as far as memory allows: any can be made again from the seed. And the digest that names an output.
+
+It owns the limit of memory. Candidates go through a card's cases in the same order again and again, so what came first stays: to drop the oldest for
+the newest would drop each case just before it is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+
+import torch
+
+from .._place import Place
+from .bounds import Bound
+from .cases import Input, Variant, bounds_of
+
+Held = tuple[list[torch.Tensor], list[Bound]]
+Key = tuple[str, str, int]
+
+_PART = {"host": 4, "cuda": 2}  # of the memory that is free now
+_KEEP_FREE = 1 << 30  # what a device must have besides torch's own: workspaces of the worker, shared buffers
+
+
+class References:
+    """The references of one card."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._limit = place.free_bytes() // _PART[place.target]
+        self._held: dict[Key, Held] = {}
+        self._bytes = 0
+        self._last: tuple[Key, Held] | None = None  # a case's runs follow each other
+
+    def get(self, name: str, variant: Variant, item: Input) -> Held:
+        """Return inputs and bounds of one case. name: of the variant in its card."""
+        key = (name, item.kind, item.number)
+        if key in self._held:
+            return self._held[key]
+        if self._last is not None and self._last[0] == key:
+            return self._last[1]
+        self._last = None  # its memory is needed for the next
+        tensors = variant.draw(item.kind, item.number)
+        bounds = bounds_of(variant.overload, variant.arguments(tensors), item.kind)
+        size = sum(t.nbytes for t in tensors) + sum(b.nbytes for b in bounds)
+        if self._bytes + size <= self._limit:
+            self._held[key] = (tensors, bounds)
+            self._bytes += size
+        else:
+            self._last = (key, (tensors, bounds))
+        if self._place.cuda and torch.cuda.mem_get_info(self._place.ordinal)[0] < _KEEP_FREE:
+            self._place.trim()  # float64 leaves much behind in torch's cache, which the worker cannot use
+        return tensors, bounds
+
+    def clear(self, *, limit: int | None = None) -> None:
+        """Forget everything. limit: bytes to hold from now on."""
+        self._held.clear()
+        self._last, self._bytes = None, 0
+        self._limit = self._limit if limit is None else limit
+
+
+def digest_of(outputs: list[torch.Tensor]) -> str:
+    """Return the SHA-256 of the outputs' bytes, in order; of a device's tensors, of sums over their words, so that little crosses the bus."""
+    total = hashlib.sha256()
+    for out in outputs:
+        dense = out.contiguous()
+        if dense.is_cuda:
+            total.update(repr(_sums(dense)).encode())
+            continue
+        with contextlib.suppress(ValueError):  # an empty tensor has no address
+            total.update((ctypes.c_char * dense.nbytes).from_address(dense.data_ptr()))
+    return total.hexdigest()
+
+
+def _sums(dense: torch.Tensor) -> list[int]:
+    """Return two sums of a tensor's words modulo 2^64, the second one weighted by place, so that a swap shows."""
+    size = dense.element_size()
+    word = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
+    flat = dense.reshape(-1).view(word)
+    whole = flat.numel() * size // 8 * 8 // size
+    parts = [flat[:whole].view(torch.int64), flat[whole:].to(torch.int64)]
+    words = parts[0] if whole == flat.numel() else torch.cat(parts)
+    weights = torch.arange(1, 2 * words.numel(), 2, device=words.device)
+    found: list[int] = torch.stack([words.sum(), (words * weights).sum()]).tolist()
+    return [flat.numel(), *found]

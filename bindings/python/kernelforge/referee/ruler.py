@@ -1,0 +1,167 @@
+"""How calls are timed in this process, the same way for eager and for a plan: through the dispatcher, over rotating sets of arguments.
+
+On the host the calls run one after the other between two readings of the clock. On a CUDA device a block of calls is captured once as a graph, and
+the graph is replayed between two events, so that what is timed is the device's work and not Python's. A graph calls each set at least once: the sets
+together are beyond the cache, so that no replay finds its data there. An operator that cannot be captured (it waits for the device) is timed by
+events around its calls; `how` says which it was.
+
+It owns the graphs and their memory. It refuses to judge what it measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+
+from .. import _ext
+from .._place import Place, out_of_memory
+
+log = logging.getLogger("kernelforge")
+
+_REFERENCE_SAMPLES = 3
+_MOST_GRAPHS = 6  # of one operator on one pool; a graph holds the memory of its outputs
+_SETTLE = (
+    3  # calls before a capture: libraries load code, choose algorithms and take workspaces at the first ones
+)
+
+Arguments = Sequence[Any]
+Pairs = dict[str, list[float]]
+
+
+class Calls(Protocol):
+    """One operator over rotating sets of arguments, ready to be timed. Times are nanoseconds a call, each the mean of `inner` calls in a row or more.
+
+    how: `clock`, `graph` or `events`.
+    """
+
+    how: str
+
+    def eager(self, samples: int, inner: int, *, warm: bool = True) -> list[float]:
+        """Return times of eager, whatever is published. warm: an untimed pass goes first."""
+
+    def pairs(self, blocks: int, inner: int, seed: int) -> Pairs:
+        """Return {"eager_ns", "ours_ns"}: eager, and what the dispatcher serves now, once a block each, in random order."""
+
+
+def calls_of(place: Place, name: str, sets: Sequence[Arguments], pool: Any = None) -> Calls:
+    """Return an operator over these sets. pool: a handle of torch's graph memory that several operators may share."""
+    return _DeviceCalls(place, name, sets, pool) if place.cuda else _HostCalls(name, sets)
+
+
+def reference_ns(place: Place) -> float:
+    """Return the time of the reference kernel, which the worker runs as well: nanoseconds, the median of three."""
+    extension = _ext.load()
+    times = (
+        extension.time_reference(_REFERENCE_SAMPLES, place.ordinal)
+        if place.cuda
+        else extension.time_reference(_REFERENCE_SAMPLES)
+    )
+    return float(sorted(times)[_REFERENCE_SAMPLES // 2])
+
+
+class _HostCalls:
+    how = "clock"
+
+    def __init__(self, name: str, sets: Sequence[Arguments]) -> None:
+        self._name, self._sets = name, sets
+
+    def eager(self, samples: int, inner: int, *, warm: bool = True) -> list[float]:
+        times: list[float] = _ext.load().time_calls(self._name, self._sets, samples, inner, False, warm)
+        return times
+
+    def pairs(self, blocks: int, inner: int, seed: int) -> Pairs:
+        found: Pairs = _ext.load().time_pairs(self._name, self._sets, blocks, inner, seed)
+        return found
+
+
+class _DeviceCalls:
+    """The same on a CUDA device. Graphs of eager are kept by their number of calls; graphs of a plan live as long as the pairs that need them."""
+
+    def __init__(self, place: Place, name: str, sets: Sequence[Arguments], pool: Any) -> None:
+        self.how = "graph"
+        self._place, self._name, self._sets = place, name, sets
+        self._pool = pool if pool is not None else torch.cuda.graph_pool_handle()
+        self._stream = torch.cuda.Stream(place.device)
+        self._graphs: OrderedDict[int, torch.cuda.CUDAGraph] = OrderedDict()
+
+    def eager(self, samples: int, inner: int, *, warm: bool = True) -> list[float]:
+        calls = max(inner, len(self._sets))
+        graph = self._of_eager(calls)
+        if graph is None:
+            return self._by_events(samples, calls, plans=False)
+        return self._replayed(graph, samples, calls)
+
+    def pairs(self, blocks: int, inner: int, seed: int) -> Pairs:
+        calls = max(inner, len(self._sets))
+        eager = self._of_eager(calls)
+        ours = self._capture(calls, plans=True) if eager is not None else None
+        found: Pairs = {"eager_ns": [], "ours_ns": []}
+        chance = random.Random(seed)
+        for _ in range(blocks):
+            for side in chance.sample(("eager_ns", "ours_ns"), 2):
+                if eager is None or ours is None:
+                    found[side] += self._by_events(1, calls, plans=side == "ours_ns")
+                else:
+                    found[side] += self._replayed(ours if side == "ours_ns" else eager, 1, calls)
+        return found
+
+    def _of_eager(self, calls: int) -> torch.cuda.CUDAGraph | None:
+        if self.how == "events":
+            return None
+        graph = self._graphs.pop(calls, None) or self._capture(calls, plans=False)
+        if graph is not None:
+            self._graphs[calls] = graph  # the newest is the last
+            while len(self._graphs) > _MOST_GRAPHS:
+                self._graphs.popitem(last=False)
+        return graph
+
+    def _capture(self, calls: int, *, plans: bool) -> torch.cuda.CUDAGraph | None:
+        """Return a graph of so many calls, or None if the operator cannot be captured.
+
+        Not `torch.cuda.graph`: that empties torch's cache each time, which costs more than a candidate's whole timing.
+        """
+        extension = _ext.load()
+        graph = torch.cuda.CUDAGraph()
+        self._place.wait()
+        with torch.cuda.stream(self._stream):
+            extension.run_calls(self._name, self._sets, _SETTLE, plans)
+            self._stream.synchronize()
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            try:
+                extension.run_calls(self._name, self._sets, calls, plans)
+                graph.capture_end()
+            except RuntimeError as e:
+                with contextlib.suppress(RuntimeError):  # it says the same of a capture that was broken off
+                    graph.capture_end()
+                if out_of_memory(e):
+                    raise
+                self.how = "events"
+                words = (str(e).splitlines() or [""])[0]
+                log.info("`%s` cannot be captured, so it is timed by events: %s", self._name, words)
+                return None
+        return graph
+
+    def _replayed(self, graph: torch.cuda.CUDAGraph, samples: int, calls: int) -> list[float]:
+        raw, stream = graph.raw_cuda_graph_exec(), self._stream.cuda_stream
+        times = _ext.load().graph_time(self._place.ordinal, raw, stream, samples)
+        return [t / calls for t in times]
+
+    def _by_events(self, samples: int, calls: int, *, plans: bool) -> list[float]:
+        extension, times = _ext.load(), []
+        with torch.cuda.stream(self._stream):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            extension.run_calls(self._name, self._sets, 1, plans)
+            for _ in range(samples):
+                self._stream.synchronize()
+                start.record()
+                extension.run_calls(self._name, self._sets, calls, plans)
+                end.record()
+                end.synchronize()
+                times.append(start.elapsed_time(end) * 1e6 / calls)
+        return times
