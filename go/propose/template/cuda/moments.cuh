@@ -8,7 +8,7 @@ struct Join {
     return {count, a.mean + apart * share, a.squares + b.squares + apart * apart * (a.count * share)};
   }
 };
-// The moments of N elements, a power of two; v is used up. Scaled before they are added, so that no sum overflows where the mean does not.
+// The moments of N elements, a power of two. Scaled before they are added, so that no sum overflows where the mean does not.
 template <int N> KF_INLINE Moments moments_of(const A* v) {
   A part[N];
 #pragma unroll

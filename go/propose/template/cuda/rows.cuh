@@ -22,11 +22,7 @@ template <int N, class X> KF_INLINE kf_vec<X, N> all_of(X x) {
   for (int e = 0; e < N; ++e) v[e] = x;
   return v;
 }
-// The sum in pairs: exact where all are equal, and short chains. N is a power of two; v is used up.
-template <int N, class X> KF_INLINE X total(X* v) {
-#pragma unroll
-  for (int w = N / 2; w > 0; w /= 2)
-#pragma unroll
-    for (int i = 0; i < w; ++i) v[i] += v[i + w];
-  return v[0];
+// The sum in pairs: exact where all are equal, and short chains. N is a power of two.
+template <int N, class X> KF_INLINE X total(const X* v) {
+  if constexpr (N == 1) return v[0]; else return total<N / 2>(v) + total<N / 2>(v + N / 2);
 }
