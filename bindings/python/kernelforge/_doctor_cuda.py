@@ -196,7 +196,7 @@ def _telemetry() -> Check | None:
     state = _nvml.read(str(_info()["pci"]))
     if "why" in state:
         return Check("telemetry", None, state["why"], "clocks and throttling are not seen; results say so")
-    throttled = [w for w in state["throttle"] or [] if w not in ("idle", "app_clocks")]
+    throttled = [w for w in state["throttle"] or [] if w not in _nvml.NO_TROUBLE]
     return Check(
         "telemetry",
         None if throttled else True,

@@ -10,7 +10,6 @@ import fnmatch
 import hashlib
 import json
 import logging
-import math
 import os
 import re
 import time
@@ -18,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import _core, _ext, _measure, _nvrtc, _pack, _pins, _search, _settings, _studies
+from . import _core, _ext, _measure, _needs, _pack, _pins, _search, _settings, _studies
 from ._inputs import device_of, forward_of
-from ._place import Place
 from ._profile import profile
 from ._progress import Progress
 from ._report import SCHEMA, Report, rows_of
@@ -31,7 +29,6 @@ log = logging.getLogger("kernelforge")
 CANDIDATES = 24  # an operator; good starts come first, so most of the gain is in the first dozen
 _BLOCKS = 30  # pairs for the whole model
 _MODEL_SECONDS = 30.0  # at most, for these pairs
-_REFERENCE_BYTES = 100  # of device memory for each element of a call's largest tensor, while its reference in float64 is made
 _STUDY_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"  # as the store has it
 
 
@@ -86,7 +83,7 @@ class Job:
         self.store = str(asked.store)
         _settings.writable_folder(asked.store.parent, "store")
         self.cache = _settings.writable_folder(_settings.read().cache, "cache")
-        self.compiler = _compiler(self.place)
+        self.compiler = _needs.compiler(self.place)
         self.extension = _ext.load()
         _core.call("version")
         try:
@@ -132,7 +129,7 @@ class Job:
                 reasons[card["id"]] = "not asked for"
             elif card["share"] < self.asked.min_share:
                 reasons[card["id"]] = f"below {100 * self.asked.min_share:g} % of the forward"
-            elif self.place.cuda and (lacks := _lacking(card, self.place)):
+            elif self.place.cuda and (lacks := _needs.lacking(card, self.place)):
                 reasons[card["id"]] = lacks
         self.cards = [c for c in self.profile.cards if c["id"] not in reasons]
         return reasons
@@ -226,11 +223,6 @@ class Job:
 
     def _settings(self) -> dict[str, Any]:
         a = self.asked
-        tools = (
-            {"device": self.place.ordinal, "nvrtc": self.compiler}
-            if self.place.cuda
-            else {"compiler": self.compiler}
-        )
         return {
             "seed": a.seed,
             "candidates": a.candidates,
@@ -240,7 +232,7 @@ class Job:
             "runtime": str(_core.RUNTIME),
             "cache": str(self.cache),
             "jobs": len(os.sched_getaffinity(0)),
-            **tools,
+            **_needs.tools(self.place, self.compiler),
         }
 
     # ---- what it came to ----------------------------------------------------------------------------------------
@@ -362,32 +354,3 @@ def _why_eager(run: dict[str, Any]) -> str:
     if not run["why"] or run["why"].startswith("budget"):
         return "not reached within the budget"
     return str(run["why"]).splitlines()[0]
-
-
-def _lacking(card: dict[str, Any], place: Place) -> str:
-    """Return why a device has no room to judge a card, or ""."""
-    from .referee.calls import slot_descriptors
-
-    calls = [v["call"] for v in card["variants"]]
-    sizes = [
-        d["sizes"] for call in calls for d in (*call["outputs"], *(s for _, s in slot_descriptors(call)))
-    ]
-    need, free = _REFERENCE_BYTES * max(map(math.prod, sizes)), place.free_bytes()
-    if need <= free:
-        return ""
-    return f"no room to judge it: about {need / 2**30:.0f} GiB of device memory ({free / 2**30:.0f} GiB are free)"
-
-
-def _compiler(place: Place) -> str:
-    """Return the compiler of candidates: a C++ compiler for the host, NVRTC for CUDA."""
-    if place.cuda:
-        library = _nvrtc.find()
-        if library is None or _nvrtc.version(library) is None:
-            found, hint = _nvrtc.missing()
-            raise EnvironmentFault(f"search kernels on {place.device}: {found}", hint=hint)
-        return str(library)
-    compiler = _settings.compiler()
-    if compiler is None:
-        found, hint = _settings.no_compiler()
-        raise EnvironmentFault(f"search kernels: {found}", hint=hint)
-    return compiler

@@ -18,16 +18,17 @@ _SM, _MEMORY = 1, 2  # nvmlClockType_t
 _GPU = 0  # nvmlTemperatureSensors_t
 
 # nvmlClocksEventReasons: bit -> word
+NO_TROUBLE = ("gpu_idle", "applications_clocks_setting")
 REASONS = {
-    0x1: "idle",
-    0x2: "app_clocks",
+    0x1: "gpu_idle",
+    0x2: "applications_clocks_setting",
     0x4: "sw_power_cap",
     0x8: "hw_slowdown",
     0x10: "sync_boost",
-    0x20: "sw_thermal",
-    0x40: "hw_thermal",
-    0x80: "hw_power_brake",
-    0x100: "display",
+    0x20: "sw_thermal_slowdown",
+    0x40: "hw_thermal_slowdown",
+    0x80: "hw_power_brake_slowdown",
+    0x100: "display_clock_setting",
 }
 
 
@@ -49,7 +50,7 @@ def reasons(bits: int) -> list[str]:
 
     Example:
         >>> reasons(0x44)
-        ['sw_power_cap', 'hw_thermal']
+        ['sw_power_cap', 'hw_thermal_slowdown']
     """
     return [word for bit, word in REASONS.items() if bits & bit]
 

@@ -51,6 +51,11 @@ class Place:
         """Return what the driver says of the device: kfr_device_info. CUDA only; opens the device."""
         return dict(_ext.load().device_info(self.ordinal))
 
+    def uuid(self) -> str:
+        """Return the device's own name, `GPU-01234567-89ab-cdef-0123-456789abcdef`: ordinals differ between processes, this does not."""
+        u = str(self.info()["uuid"]).replace("-", "").removeprefix("GPU")
+        return f"GPU-{u[:8]}-{u[8:12]}-{u[12:16]}-{u[16:20]}-{u[20:]}"
+
     def current(self) -> AbstractContextManager[Any]:
         """Return the context in which this device is torch's current one."""
         import torch

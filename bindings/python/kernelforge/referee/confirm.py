@@ -76,7 +76,7 @@ def confirm(variant: Variant, plan: dict[str, Any], image: str, blocks: int, see
     try:
         opened = open_plan(extension, plan, image, variant.place)
     except NotLoaded as e:
-        return _answer(status=e.status, detail=str(e))
+        return refused(e.status, str(e))
     calls = calls_of(variant.place, variant.overload.name, _sets(variant))
     once = min(calls.eager(3, 1))
     inner = int(min(max(_SAMPLE_NS / max(once, 1.0), 1), _MOST_INNER))
@@ -91,6 +91,11 @@ def confirm(variant: Variant, plan: dict[str, Any], image: str, blocks: int, see
             wrong = _compared(extension, variant, opened)
     aa = [control["eager_ns"], control["ours_ns"]]
     return _answer(pairs["eager_ns"], pairs["ours_ns"], aa, wrong.status, wrong.detail)
+
+
+def refused(status: str, detail: str) -> dict[str, Any]:
+    """Return the answer about a plan that was not timed."""
+    return _answer(status=status, detail=detail)
 
 
 def _answer(

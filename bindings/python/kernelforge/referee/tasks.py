@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 
@@ -16,7 +16,7 @@ from .._place import HOST, Place, attempt
 from ..errors import RefereeFault
 from .bounds import Finding
 from .cases import Input, Variant, compare
-from .confirm import confirm
+from .confirm import confirm, refused
 from .doubts import Doubts
 from .draws import Slot
 from .held import References, digest_of
@@ -26,6 +26,7 @@ from .pool import Pool, Slab
 from .ruler import Calls, calls_of, reference_ns
 
 log = logging.getLogger("kernelforge")
+T = TypeVar("T")
 
 _ALIGN = 16  # at most: a guard asks for no more than most tensors have, and a tensor's end comes near its mapping's
 _SMALLER = "optimize with a smaller batch, or free memory on the device"
@@ -124,9 +125,16 @@ class Referee:
     def _confirm(self, task: dict[str, Any]) -> dict[str, Any]:
         payload = self._profile.payload(task["card"], task["variant"])
         variant = Variant(task["plan"]["call"], payload, task["seed"], self._place)
-        answer = confirm(variant, task["plan"], task["image"], task["blocks"], task["seed"])
+        answers: list[dict[str, Any]] = []
+        if not attempt(
+            self._place,
+            lambda: answers.append(
+                confirm(variant, task["plan"], task["image"], task["blocks"], task["seed"])
+            ),
+        ):
+            answers.append(refused("launch_error", f"{self._place.device} has no room to confirm it"))
         self._place.trim()
-        return answer
+        return answers[0]
 
     def _confirm_model(self, task: dict[str, Any]) -> dict[str, Any]:
         if self._forward is None or self._model is None:
@@ -210,6 +218,17 @@ class OpenCard:
                 )
         return kept
 
+    def _with_room(self, make: Callable[[], T]) -> T:
+        """Return what `make` returns, called again with fewer references held where a device has no room."""
+        made: list[T] = []
+        if not attempt(self._place, lambda: made.append(make()), self._hold_less):
+            free = self._place.free_bytes() / 2**30
+            raise RefereeFault(
+                f"judge the card {self._name}: {self._place.device} is out of memory ({free:.1f} GiB are free)",
+                hint=_SMALLER,
+            )
+        return made[0]
+
     def _hold_less(self) -> None:
         self._references.clear(limit=self._place.free_bytes() // 8)
 
@@ -244,7 +263,7 @@ class OpenCard:
         """Compare the run that just ended, then make memory ready for the next."""
         result = {"status": "ok", "detail": "", "worst": 0.0, "output_hash": "", "exact": False}
         if asked is not None:
-            finding, digest = self._compared(asked["case"], asked["repeat"])
+            finding, digest = self._with_room(lambda: self._compared(asked["case"], asked["repeat"]))
             worst = min(finding.worst, 1e300)  # JSON has no infinity
             result = {
                 "status": finding.status,
@@ -254,7 +273,7 @@ class OpenCard:
                 "exact": finding.exact,
             }
         if poison is not None:
-            self._make_ready(poison["case"], poison["pattern"])
+            self._with_room(lambda: self._make_ready(poison["case"], poison["pattern"]))
         return result
 
     def _make_ready(self, case: int, pattern: int) -> None:

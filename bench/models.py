@@ -1,0 +1,236 @@
+"""Whole models on a GPU, from profile to served pack: bench/results/resnet50-h200.json and vae-h200.json (docs/cli.md says what the fields mean).
+
+    python bench/models.py resnet50 --budget-s 540
+    python bench/models.py vae --budget-s 540
+
+`resnet50` is torchvision's, float16, channels_last, batch 256; `vae` the decoder of Stable Diffusion 3.5 (bench/vae.py), bfloat16, 1024 px. Two stages,
+each saved when it ends: `optimize` searches, confirms, times the whole model with plans on and off, plain and under CUDA graphs, and holds its outputs
+against eager's; `served` loads the pack in a fresh process, as a user would, and measures there again. Ended early or killed, the same command goes on:
+the search from its store, the stages from the result file. `--fresh` begins again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench/results"
+HOME = ROOT / "build/bench-models"  # store, packs and compiled candidates
+SEARCH_PART = 0.6  # of the budget; profile, the whole model and its float64 reference take the rest
+LEAST_SERVED_S, PAIRS = 45.0, 30
+GOALS = {"resnet50": 1.10, "vae": 2.0}  # lower bounds of the ratio
+
+
+def _resnet50() -> tuple[Any, Any, str]:
+    from kernelforge._model import Wanted, make
+
+    made = make(Wanted("resnet50", batch=256, dtype="float16", channels_last=True, device="cuda"))
+    return made.model, made.inputs, made.note
+
+
+def _vae() -> tuple[Any, Any, str]:
+    import vae
+
+    model, inputs = vae.make(device="cuda")
+    _, origin = vae.decoder()
+    return model, inputs, f"SD 3.5 VAE decoder ({origin}), bfloat16, 1024 px, batch 1, random weights"
+
+
+MODELS: dict[str, Callable[[], tuple[Any, Any, str]]] = {"resnet50": _resnet50, "vae": _vae}
+TITLES = {
+    "resnet50": "ResNet-50, float16, channels_last, batch 256",
+    "vae": "SD 3.5 VAE decoder, bfloat16, 1024 px",
+}
+
+
+def optimize(name: str, budget_s: float, candidates: int, fresh: bool) -> dict[str, Any]:
+    """Search and measure; return the report's data."""
+    import torch
+
+    import kernelforge
+
+    model, inputs, note = MODELS[name]()
+    with torch.no_grad():
+        kernelforge.optimize(
+            model,
+            inputs,
+            study=name,
+            candidates=candidates,
+            max_seconds=budget_s * SEARCH_PART,
+            fresh=fresh,
+            name=name,
+            note=note,
+        )
+    return kernelforge.report(model).to_dict()
+
+
+def served(name: str, pack: str, seconds: float) -> dict[str, Any]:
+    """Load a pack and time the whole model with it, in this process."""
+    import torch
+
+    import kernelforge
+    from kernelforge import _ext, _measure, _outputs
+    from kernelforge._inputs import device_of, forward_of, tensors_of
+
+    model, inputs, _ = MODELS[name]()
+    began = time.monotonic()
+    plans = kernelforge.apply(pack)
+    apply_s = time.monotonic() - began
+    with torch.no_grad():
+        forward, extension = forward_of(model, inputs), _ext.load()
+        with kernelforge.disabled():
+            eager = [t.clone() for t in tensors_of(forward())]
+        kernelforge.stats(reset=True)
+        ours = [t.clone() for t in tensors_of(forward())]
+        hits = {name: op["hits"] for name, op in kernelforge.stats()["ops"].items() if op["hits"]}
+        timed = _measure.whole_model(
+            forward,
+            extension.set_enabled,
+            blocks=PAIRS,
+            seed=1,
+            max_seconds=seconds / 3,
+            place=device_of(model, inputs),
+        )
+    return {
+        **timed,
+        "plans": len(plans),
+        "hits_a_forward": hits,
+        "apply_s": round(apply_s, 3),
+        "against_eager": _outputs.compare_tensors(eager, ours)["detail"],
+        "peak_mb": torch.cuda.max_memory_allocated() / 2**20,
+    }
+
+
+# ---- the result file --------------------------------------------------------------------------------------------
+
+
+def load(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+    except (OSError, ValueError):
+        return {}
+
+
+def save(path: Path, result: dict[str, Any]) -> None:
+    from kernelforge._report import write_whole
+
+    write_whole(path, json.dumps(result, indent=1) + "\n")
+
+
+def commit() -> str | None:
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.strip() or None
+
+
+def slug(device: str) -> str:
+    """Return a device's short name for file names.
+
+    Example:
+        >>> slug("NVIDIA H200"), slug("NVIDIA GeForce RTX 5090")
+        ('h200', 'rtx-5090')
+    """
+    words = device.lower().replace("nvidia", "").replace("geforce", "").split()
+    return "-".join(words[:2]) if words[:1] == ["rtx"] else (words[0] if words else "gpu")
+
+
+def begin_optimize(name: str, args: argparse.Namespace) -> dict[str, Any]:
+    data = optimize(name, args.budget_s, args.candidates, args.fresh)
+    pack = data.pop("pack")
+    return {
+        **{k: v for k, v in data.items() if k not in ("store", "page", "tree")},
+        "title": TITLES[name],
+        "goal": GOALS[name],
+        "command": f"python bench/models.py {name} --budget-s {args.budget_s:g} --candidates {args.candidates}",
+        "commit": args.commit or commit(),
+        "pack_in": os.path.relpath(pack, ROOT) if pack else None,
+    }
+
+
+def begin_served(name: str, result: dict[str, Any], left_s: float) -> dict[str, Any]:
+    """Measure in a fresh process; what goes wrong there is the stage's result."""
+    command = [
+        sys.executable,
+        __file__,
+        name,
+        "--served",
+        str(ROOT / result["pack_in"]),
+        "--budget-s",
+        str(left_s),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode != 0 or not lines:
+        tail = " / ".join(done.stderr.strip().splitlines()[-3:])
+        return {"ratio": None, "why": f"the process ended with code {done.returncode}: {tail}"}
+    found: dict[str, Any] = json.loads(lines[-1])
+    return found
+
+
+def words(result: dict[str, Any]) -> str:
+    model, again = result["model"], result.get("served_again", {})
+    if model.get("ratio") is None:
+        return f"{result['title']}: {model['why']}"
+    lines = [
+        f"{result['title']}: {model['eager_ms']:.2f} -> {model['kernelforge_ms']:.2f} ms, {model['ratio']:.3f}x "
+        f"({model['low']:.3f} to {model['high']:.3f}); goal {result['goal']}: {'met' if model['low'] >= result['goal'] else 'not met'}",
+        f"outputs: {result['outputs'].get('detail')}; attributed {result['attributed']:.1%} by {result['timed_by']}",
+    ]
+    for what, found in (("graphs", model), ("fresh process", again), ("fresh process, graphs", again)):
+        part = "graph_" if "graphs" in what else ""
+        if found.get(f"{part}ratio"):
+            values = (found[f"{part}{k}"] for k in ("eager_ms", "kernelforge_ms", "ratio", "low", "high"))
+            lines.append("{}: {:.2f} -> {:.2f} ms, {:.3f}x ({:.3f} to {:.3f})".format(what, *values))
+        elif found:
+            lines.append(f"{what}: {found.get(f'{part}why')}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("model", choices=MODELS)
+    parser.add_argument("--budget-s", type=float, default=540.0)
+    parser.add_argument("--candidates", type=int, default=24, help="an operator, at most")
+    parser.add_argument("--output", type=Path, help="default: bench/results/MODEL-DEVICE.json")
+    parser.add_argument("--home", type=Path, default=HOME, help="folder of store, packs and cache")
+    parser.add_argument("--commit", help="what the result file says of the code; default: git's HEAD")
+    parser.add_argument("--fresh", action="store_true", help="forget what an earlier run has found")
+    parser.add_argument("--served", metavar="PACK", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    os.environ["KERNELFORGE_HOME"] = str(args.home)
+    sys.path.insert(0, str(Path(__file__).parent))
+    if args.served:
+        print(json.dumps(served(args.model, args.served, args.budget_s)), flush=True)
+        return 0
+    import torch
+
+    began = time.monotonic()
+    path: Path = args.output or RESULTS / f"{args.model}-{slug(torch.cuda.get_device_name())}.json"
+    result = {} if args.fresh else load(path)
+    wanted = {"budget_s": args.budget_s, "candidates": args.candidates}
+    # A result that this commit has not made, or that a larger budget may better, is made again: the study answers at once if it has nothing to add.
+    if result.get("wanted") != wanted or result.get("commit") != (args.commit or commit()):
+        result = {**begin_optimize(args.model, args), "wanted": wanted}
+        save(path, result)
+        print(words(result), flush=True)
+    left_s = args.budget_s - (time.monotonic() - began)
+    if result["pack_in"] and "served_again" not in result and left_s >= LEAST_SERVED_S:
+        result["served_again"] = begin_served(args.model, result, left_s)
+        save(path, result)
+    print(words(result), flush=True)
+    print(f"results: {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

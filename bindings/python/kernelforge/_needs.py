@@ -1,0 +1,65 @@
+"""What a search needs of the machine, by target: the compiler of candidates, room to judge them, and what the core is told of both.
+
+It refuses to look twice: what is missing is an error or a reason before anything is measured.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+from . import _nvrtc, _settings
+from ._place import Place
+from .errors import EnvironmentFault
+
+_REFERENCE_BYTES = 100  # of a device's memory for each element of a call's largest tensor, while its reference in float64 is made
+_VISIBLE = (
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+)  # decide which device an ordinal means, as they are now
+
+
+def compiler(place: Place) -> str:
+    """Return the compiler of candidates: a C++ compiler for the host, NVRTC for CUDA.
+
+    Raises:
+        EnvironmentFault: there is none.
+    """
+    if place.cuda:
+        library = _nvrtc.find()
+        if library is None or _nvrtc.version(library) is None:
+            found, hint = _nvrtc.missing()
+            raise EnvironmentFault(f"search kernels on {place.device}: {found}", hint=hint)
+        return str(library)
+    program = _settings.compiler()
+    if program is None:
+        found, hint = _settings.no_compiler()
+        raise EnvironmentFault(f"search kernels: {found}", hint=hint)
+    return program
+
+
+def tools(place: Place, program: str) -> dict[str, Any]:
+    """Return the settings of a study that say what compiles and runs its candidates (docs/formats.md, `settings`)."""
+    if not place.cuda:
+        return {"compiler": program}
+    return {
+        "nvrtc": program,
+        "device": place.ordinal,
+        "uuid": place.uuid(),
+        "variables": {k: os.environ[k] for k in _VISIBLE if k in os.environ},
+    }
+
+
+def lacking(card: dict[str, Any], place: Place) -> str:
+    """Return why a device has no room to judge a card, or ""."""
+    from .referee.calls import slot_descriptors
+
+    calls = [v["call"] for v in card["variants"]]
+    sizes = [
+        d["sizes"] for call in calls for d in (*call["outputs"], *(s for _, s in slot_descriptors(call)))
+    ]
+    need, free = _REFERENCE_BYTES * max(map(math.prod, sizes)), place.free_bytes()
+    if need <= free:
+        return ""
+    return f"no room to judge it: about {need / 2**30:.0f} GiB of device memory ({free / 2**30:.0f} GiB are free)"
