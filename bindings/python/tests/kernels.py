@@ -292,6 +292,7 @@ def launch(
     at_end: bool = True,
     poison: int = 0xA5,
     pieces: int = 3,
+    prepared: type[Prepared] = Prepared,
 ) -> list[torch.Tensor]:
     """Run a candidate on copies of the input tensors; return its outputs in private memory, with eager's strides.
 
@@ -324,7 +325,7 @@ def launch(
         if candidate["spec"]["workspaces"][k]["zeroed"]:
             memory.bytes.zero_()
         addresses[f"ws{k}"] = memory.address
-    Prepared(candidate, objects, call, addresses).run(pieces)
+    prepared(candidate, objects, call, addresses).run(pieces)
     written = {id(m) for m, _ in outputs}
     for memory, before in inputs:
         assert id(memory) in written or torch.equal(memory.bytes, before), "an input was changed"

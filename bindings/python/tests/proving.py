@@ -13,10 +13,11 @@ from typing import Any
 
 import torch
 
+import blocks
+import kernels
 from calling import call_of
 from kernelforge.referee.bounds import same_bits
 from kernelforge.referee.cases import Variant, bounds_of, compare
-from kernels import compile_all, launch, render
 
 Arguments = Sequence[Any]
 
@@ -49,7 +50,7 @@ def layout_of(arguments: Arguments) -> str:
     return "contiguous"
 
 
-def card_of(site: Site) -> dict[str, Any]:
+def card_of(site: Site, target: str = "host") -> dict[str, Any]:
     """Return the card JSON of a site."""
     variants = []
     for i, arguments in enumerate(site.variants):
@@ -61,7 +62,7 @@ def card_of(site: Site) -> dict[str, Any]:
     return {
         "schema": 1,
         "id": "c-00000000",
-        "target": "host",
+        "target": target,
         "overload": site.overload,
         "layout": layout_of(site.variants[0]),
         "threads": 2,
@@ -81,17 +82,21 @@ def _bytes(d: dict[str, Any]) -> int:
 
 
 class Proof:
-    """Cards, candidates and compiled objects of a list of sites; made once a test module."""
+    """Cards, candidates and compiled objects of a list of sites; made once a test module. `cuda` candidates run block by block on the CPU."""
 
-    def __init__(self, sites: Sequence[Site]) -> None:
-        self.cards = [card_of(s) for s in sites]
+    def __init__(self, sites: Sequence[Site], target: str = "host") -> None:
+        runner = {"host": kernels, "cuda": blocks}[target]
+        self.launch = runner.launch
+        self.cards = [card_of(s, target) for s in sites]
         self.candidates: list[list[dict[str, Any]]] = [[] for _ in sites]
         for points in ("default", "axes"):
             mine = [i for i, s in enumerate(sites) if s.points == points]
             if mine:
-                for i, found in zip(mine, render([self.cards[i] for i in mine], points), strict=True):
+                for i, found in zip(mine, kernels.render([self.cards[i] for i in mine], points), strict=True):
                     self.candidates[i] = found
-        self.objects: dict[str, ctypes.CDLL] = compile_all(c for found in self.candidates for c in found)
+        self.objects: dict[str, ctypes.CDLL] = runner.compile_all(
+            c for found in self.candidates for c in found
+        )
 
 
 def prove(proof: Proof, number: int, site: Site) -> None:
@@ -112,11 +117,11 @@ def prove(proof: Proof, number: int, site: Site) -> None:
                 if not full and i >= len(families):
                     continue  # other points of a family: captured and special inputs
                 where = f"{site.name} {variant['id']} {case.kind} {case.number}: {candidate['family']} {candidate['params']}"
-                outs = launch(
+                outs = proof.launch(
                     candidate, proof.objects, call, tensors, at_end=case.placement == "end", pieces=1 + j % 3
                 )
                 finding = compare(bounds, outs)
                 assert finding.status == "ok", f"{where}: {finding.detail}"
                 if j == 0:
-                    again = launch(candidate, proof.objects, call, tensors, poison=0xFF, pieces=1)
+                    again = proof.launch(candidate, proof.objects, call, tensors, poison=0xFF, pieces=1)
                     assert all(map(same_bits, outs, again)), f"{where}: another poison gives other bits"
