@@ -3,6 +3,7 @@ package forge
 // inbox.go owns what other processes may ask of a study: approvals and candidates.
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/kernelforge/kernelforge/go/card"
@@ -45,16 +46,22 @@ func deliver(s *store.Store, id, kind string, message any) (queued bool, err err
 	if err := s.Send(id, kind, message); err != nil {
 		return false, err
 	}
-	lock, err := s.Lock(id)
-	if err != nil {
-		if card.AsError(err).Code == card.CodeLocked {
-			return true, nil
-		}
-		return false, err
-	}
-	_, err = s.Receive(id)
-	if released := lock.Release(); err == nil {
-		err = released
+	err = takeInbox(s, id)
+	if err != nil && card.AsError(err).Code == card.CodeLocked {
+		return true, nil
 	}
 	return false, err
+}
+
+// takeInbox takes in what waits for a study that no process runs.
+func takeInbox(s *store.Store, id string) error {
+	if waiting, err := s.Waiting(id); err != nil || waiting == 0 {
+		return err
+	}
+	lock, err := s.Lock(id)
+	if err != nil {
+		return err
+	}
+	_, err = s.Receive(id)
+	return errors.Join(err, lock.Release())
 }

@@ -135,6 +135,12 @@ type modelEvent struct {
 	Why     string    `json:"why"`
 }
 
+// decisionEvent is what the measurements of the model led to: the winners that are kept, and those that are not.
+type decisionEvent struct {
+	Plans   []string `json:"plans"`
+	LeftOut []string `json:"left_out"`
+}
+
 // Submission is a candidate from outside, to be judged below a node of a run.
 type Submission struct {
 	Run       string         `json:"run"`
@@ -171,9 +177,9 @@ type history struct {
 	runs      map[string]*runHistory
 	order     []string // of the runs, as they began
 	spent     spendEvent
-	model     *modelEvent
-	modelSeq  int64
+	decision  *decisionEvent
 	approved  map[string]bool
+	review    bool // as the newest session wished
 	result    json.RawMessage
 	judged    int // candidates, over all runs
 	judgeTime float64
@@ -189,7 +195,6 @@ type runHistory struct {
 	submitted []store.Event
 	confirmed map[string]samplesEvent // by variant and node
 	winners   map[string]planEvent    // by variant: the newest
-	winnerSeq int64
 	spent     spendEvent
 	judgeTime float64
 	judged    int
@@ -222,7 +227,7 @@ func (h *history) add(event store.Event) (err error) {
 		var data sessionEvent
 		if data, err = decode[sessionEvent](event); err == nil {
 			data.Settings, err = data.Settings.complete()
-			h.settings = &data.Settings
+			h.settings, h.review = &data.Settings, data.Settings.Review
 		}
 	case store.KindState:
 		h.state, err = decode[stateEvent](event)
@@ -265,12 +270,11 @@ func (h *history) add(event store.Event) (err error) {
 		var data planEvent
 		if data, err = decode[planEvent](event); err == nil {
 			h.run(event.Run).winners[data.Plan.Variant] = data
-			h.run(event.Run).winnerSeq = event.Seq
 		}
-	case store.KindModel:
-		var data modelEvent
-		if data, err = decode[modelEvent](event); err == nil {
-			h.model, h.modelSeq = &data, event.Seq
+	case store.KindDecision:
+		var data decisionEvent
+		if data, err = decode[decisionEvent](event); err == nil {
+			h.decision = &data
 		}
 	case store.KindApproval:
 		var data Approval
@@ -283,6 +287,14 @@ func (h *history) add(event store.Event) (err error) {
 		h.result = event.Data
 	}
 	return err
+}
+
+// stateOf is a plan's state now: the log keeps what it was when the plan was made.
+func (h *history) stateOf(plan string) string {
+	if h.review && !h.approved[plan] {
+		return "proposed"
+	}
+	return "approved"
 }
 
 func (h *history) spend(run string, data spendEvent) {

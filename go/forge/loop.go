@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/propose"
 	"github.com/kernelforge/kernelforge/go/search"
 	"github.com/kernelforge/kernelforge/go/store"
 )
@@ -52,6 +53,7 @@ func (w *work) end(result *error) error {
 	if w.theJudge != nil {
 		w.theJudge.Shutdown()
 	}
+	late := w.receive() // what came while winners were confirmed; nobody else may take it while the lock is held
 	state := stateEvent{State: StateDone}
 	switch err := *result; {
 	case err != nil && card.AsError(err).Code == card.CodeStopped, err == nil && w.finishing():
@@ -61,9 +63,9 @@ func (w *work) end(result *error) error {
 	}
 	unsaved := w.append("", store.Entry{Kind: store.KindState, Data: state})
 	if *result != nil {
-		unsaved = nil // the first error is the one that matters: a full disk refuses this event too
+		unsaved, late = nil, nil // the first error is the one that matters: a full disk refuses this event too
 	}
-	return errors.Join(unsaved, w.lock.Release(), w.store.Close())
+	return errors.Join(late, unsaved, w.lock.Release(), w.store.Close())
 }
 
 // all is the whole study: forecast, every run, the whole model.
@@ -225,6 +227,9 @@ func (w *work) judge() (Judge, error) {
 			return nil, judgeError(err, "start the judge")
 		}
 		w.theJudge = judge
+		if told, ok := judge.(interface{ Facts() propose.Facts }); ok {
+			w.facts = told.Facts()
+		}
 	}
 	return w.theJudge, nil
 }

@@ -29,47 +29,51 @@ type interval struct{ median, low, high float64 }
 //
 // All winners on is measured first. If the model is surely faster and as fast as the confirmations promise, all stay. A group can only have
 // hurt if it promised less than what is missing; each such group is left out once, and stays out if the model is surely faster without it. If
-// the model is not surely faster at all, each group is measured alone, and those that help are measured together.
+// the model is not surely faster at all, each group is measured alone, and those that help are measured together. What was decided is an event
+// of its own: a study that is stopped or killed between two measurements has decided nothing, and measures again when it is resumed.
 func (w *work) wholeModel(ctx context.Context) error {
 	groups := w.groups()
-	if len(groups) == 0 || w.modelKnown(groups) {
+	if len(groups) == 0 || w.decided(groups) {
 		return nil
 	}
 	all, status, err := w.timeModel(ctx, groups, nil, "all winners")
 	if err != nil {
 		return err
 	}
-	kept, why := groups, ""
-	switch {
-	case status != card.OK || all.low <= 1:
-		kept, why, err = w.oneByOne(ctx, groups)
-	default:
-		kept, err = w.leaveOut(ctx, groups, all)
+	kept, why, done := groups, "", true
+	if status != card.OK || all.low <= 1 {
+		kept, why, done, err = w.oneByOne(ctx, groups)
+	} else {
+		kept, done, err = w.leaveOut(ctx, groups, all)
 	}
-	if err != nil {
+	if err != nil || !done {
 		return err
 	}
-	left := except(groups, kept)
-	if len(left) == 0 {
-		return nil
-	}
-	if len(kept) > 0 {
+	if left := except(groups, kept); len(left) > 0 && len(kept) > 0 {
+		if w.finishing() {
+			return nil
+		}
 		if all, status, err = w.timeModel(ctx, kept, left, "winners that help"); err != nil {
 			return err
 		}
 		if status != card.OK || all.low <= 1 {
-			left, why = groups, "the model is not surely faster with the winners"
+			kept, why = nil, "the model is not surely faster with the winners"
 		}
 	}
+	return w.decide(groups, kept, cmp.Or(why, "it does not help the model"))
+}
+
+// decide logs which groups are left out and why, and last that this is the decision.
+func (w *work) decide(groups, kept []group, why string) error {
+	left := except(groups, kept)
 	for _, g := range left {
 		for _, winner := range g.winners {
-			entry := store.Entry{Kind: store.KindPlan, Data: planEvent{Plan: winner, Served: false, Why: cmp.Or(why, "it does not help the model")}}
-			if err := w.append(g.card.ID, entry); err != nil {
+			if err := w.append(g.card.ID, store.Entry{Kind: store.KindPlan, Data: planEvent{Plan: winner, Served: false, Why: why}}); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return w.append("", store.Entry{Kind: store.KindDecision, Data: decisionEvent{Plans: idsOf(kept), LeftOut: idsOf(left)}})
 }
 
 func (w *work) groups() []group {
@@ -83,54 +87,66 @@ func (w *work) groups() []group {
 	return groups
 }
 
-// modelKnown says that the newest measurement of the model was of exactly these winners.
-func (w *work) modelKnown(groups []group) bool {
-	return w.past.model != nil && same(w.past.model.Plans, idsOf(groups))
+// decided says that the newest decision about the model kept exactly these winners.
+func (w *work) decided(groups []group) bool {
+	return w.past.decision != nil && same(w.past.decision.Plans, idsOf(groups))
 }
 
-// leaveOut finds the groups without which the model is surely faster.
-func (w *work) leaveOut(ctx context.Context, groups []group, all interval) ([]group, error) {
+// leaveOut finds the groups without which the model is surely faster. Not done: the user stopped it. When the seconds are spent it keeps the rest.
+func (w *work) leaveOut(ctx context.Context, groups []group, all interval) (kept []group, done bool, err error) {
 	promised := 0.0
 	for _, g := range groups {
 		promised += g.saves
 	}
 	missing := promised - (1 - 1/all.median)
-	kept := groups
+	kept = groups
 	for _, g := range groups {
-		if g.saves >= missing || len(groups) == 1 || w.finishing() {
+		if g.saves >= missing || len(groups) == 1 || w.outOfTime() {
 			continue
 		}
+		if w.finishing() {
+			return nil, false, nil
+		}
 		rest := except(kept, []group{g})
+		if len(rest) == 0 {
+			break
+		}
 		without, status, err := w.timeModel(ctx, rest, []group{g}, "without `"+g.card.Overload+"`")
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if status == card.OK && without.low > all.high {
 			kept, all = rest, without
 		}
 	}
-	return kept, nil
+	return kept, true, nil
 }
 
-// oneByOne finds the groups with which alone the model is faster.
-func (w *work) oneByOne(ctx context.Context, groups []group) (kept []group, why string, err error) {
+// oneByOne finds the groups with which alone the model is faster. Not done: the user stopped it. What there is no time to measure is left out.
+func (w *work) oneByOne(ctx context.Context, groups []group) (kept []group, why string, done bool, err error) {
 	if len(groups) == 1 {
-		return nil, "the model is not surely faster with it", nil
+		return nil, "the model is not surely faster with it", true, nil
 	}
 	for _, g := range groups {
 		if w.finishing() {
-			break
+			return nil, "", false, nil
+		}
+		if w.outOfTime() {
+			return kept, "the model is not surely faster with all winners, and no time was left to measure each alone", true, nil
 		}
 		alone, status, err := w.timeModel(ctx, []group{g}, except(groups, []group{g}), "`"+g.card.Overload+"` alone")
 		if err != nil {
-			return nil, "", err
+			return nil, "", false, err
 		}
 		if status == card.OK && alone.median > 1 {
 			kept = append(kept, g)
 		}
 	}
-	return kept, "", nil
+	return kept, "", true, nil
 }
+
+// outOfTime says that the seconds of the study are spent.
+func (w *work) outOfTime() bool { return w.settings.Seconds > 0 && w.secondsLeft() <= 0 }
 
 // timeModel has the referee time the model with the winners of some groups on and off, and logs it.
 func (w *work) timeModel(ctx context.Context, on, left []group, what string) (interval, card.Status, error) {

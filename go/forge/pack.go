@@ -28,19 +28,23 @@ type pack struct {
 const hintPack = "name another folder, or free space there"
 
 // WritePack writes the served winners of a study as a pack folder: beside its place first, then by renaming, so that a reader finds the old
-// pack or the new one, whole.
-func WritePack(s *store.Store, id, path string) (plans []string, err error) {
+// pack or the new one, whole. What is not approved by name is approved or proposed as `review` says; nil: as the newest session wished.
+func WritePack(s *store.Store, id, path string, review *bool) (plans []string, err error) {
+	if err := takeInbox(s, id); err != nil && card.AsError(err).Code != card.CodeLocked { // whoever runs the study takes what waits
+		return nil, err
+	}
 	study, past, err := load(s, id)
 	if err != nil {
 		return nil, err
+	}
+	if review != nil {
+		past.review = *review
 	}
 	content := pack{Schema: card.Schema, Made: time.Now().UTC().Format(time.RFC3339), Target: study.Target, Pins: study.Pins, Plans: []Winner{}}
 	plans = []string{}
 	for _, c := range study.Cards {
 		for _, winner := range past.winnersOf(c) {
-			if past.approved[winner.ID] {
-				winner.State = "approved"
-			}
+			winner.State = past.stateOf(winner.ID)
 			content.Plans = append(content.Plans, winner)
 			plans = append(plans, winner.ID)
 		}

@@ -138,9 +138,7 @@ func View(s *store.Store, id string) (*StudyView, error) {
 		}
 		winners := past.winnersOf(c)
 		for i := range winners {
-			if past.approved[winners[i].ID] {
-				winners[i].State = "approved"
-			}
+			winners[i].State = past.stateOf(winners[i].ID)
 			if winners[i].State == "approved" {
 				view.Approved = append(view.Approved, winners[i].ID)
 			} else {

@@ -35,6 +35,7 @@ const (
 	KindSamples    = "samples"    // evidence of a confirmation
 	KindPlan       = "plan"       // a winner
 	KindModel      = "model"      // the whole model with and without winners
+	KindDecision   = "decision"   // which winners the measurements of the model keep
 	KindSubmission = "submission" // a candidate from outside
 	KindApproval   = "approval"   // winners that a person approved
 	KindResult     = "result"     // the report
@@ -149,15 +150,20 @@ func (s *Store) Send(study, kind string, data any) error {
 	})
 }
 
+// Waiting counts the messages that nobody took yet.
+func (s *Store) Waiting(study string) (count int, err error) {
+	err = s.db.QueryRow("SELECT count(*) FROM inbox WHERE study = ? AND taken = 0", study).Scan(&count)
+	if err != nil {
+		return 0, s.fail("read the inbox of", err)
+	}
+	return count, nil
+}
+
 // Receive takes all messages of a study and appends each as an event of its kind, in one step: a message is acted on exactly once. Only the
 // holder of the study's lock may call it.
 func (s *Store) Receive(study string) ([]Event, error) {
-	var waiting int // reading first: an empty inbox, the usual case, must not start a write
-	if err := s.db.QueryRow("SELECT count(*) FROM inbox WHERE study = ? AND taken = 0", study).Scan(&waiting); err != nil {
-		return nil, s.fail("read the inbox of", err)
-	}
-	if waiting == 0 {
-		return nil, nil
+	if waiting, err := s.Waiting(study); err != nil || waiting == 0 { // the usual case, an empty inbox, must not start a write
+		return nil, err
 	}
 	var events []Event
 	err := s.write("read the inbox of", func(tx *sql.Tx) error {

@@ -71,4 +71,7 @@ func (s *Store) Running(study string) bool {
 }
 
 // Release gives the study back. The file stays: removing it would let two processes lock two files of one name.
-func (l *Lock) Release() error { return l.file.Close() }
+// It is unlocked first: a forked child of this process has the same open file, and closing ours would leave the study locked until the child ends.
+func (l *Lock) Release() error {
+	return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
+}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"github.com/kernelforge/kernelforge/go/card"
@@ -215,6 +216,34 @@ func TestSecondProcessIsRefusedByName(t *testing.T) {
 		t.Fatalf("the lock of a dead process stays: %v", err)
 	}
 	if err := lock.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A child that was forked while the study ran holds the same open file for as long as it lives.
+func TestReleasedLockIsFreeThoughAForkedChildLives(t *testing.T) {
+	s := temporary(t)
+	create(t, s, "s-1")
+	lock, err := s.Lock("s-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := unix.Dup(int(lock.file.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(child)
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if s.Running("s-1") {
+		t.Error("a released study is seen running")
+	}
+	again, err := s.Lock("s-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Release(); err != nil {
 		t.Error(err)
 	}
 }

@@ -121,11 +121,13 @@ type packRequest struct {
 	Store string `json:"store"`
 	Study string `json:"study"`
 	Path  string `json:"path"`
+	// Review says whether plans that nobody approved by name are proposed only; null: as the newest session wished.
+	Review *bool `json:"review"`
 }
 
 func writePack(request packRequest) (any, error) {
 	return withStore(request.Store, func(s *store.Store) (any, error) {
-		plans, err := forge.WritePack(s, request.Study, request.Path)
+		plans, err := forge.WritePack(s, request.Study, request.Path, request.Review)
 		return map[string]any{"plans": plans, "path": request.Path}, err
 	})
 }
