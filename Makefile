@@ -14,6 +14,8 @@ BUILD   := build/core
 PACKAGE := bindings/python/kernelforge
 JOBS    ?= $(shell nproc)
 STAMP   := $(VENV)/.stamp
+# NVRTC of torch's wheels, for the tests that compile device code (no GPU is needed for that).
+NVRTC    = $(abspath $(firstword $(wildcard $(VENV)/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.1?)))
 
 # torchvision that belongs to each torch (they are released in pairs).
 VISION_2.11 := 0.26.*
@@ -93,7 +95,8 @@ test-cpp:
 .PHONY: test-go
 test-go:
 	$(call say,Go tests with the race detector)
-	KF_RUNTIME=$(abspath $(PACKAGE)/lib/libkfruntime.so) KF_WORKER=$(abspath $(PACKAGE)/lib/kernelforge-worker) $(GO) test -race ./go/...
+	KF_RUNTIME=$(abspath $(PACKAGE)/lib/libkfruntime.so) KF_WORKER=$(abspath $(PACKAGE)/lib/kernelforge-worker) \
+	  KF_NVRTC=$(NVRTC) $(GO) test -race -ldflags="-extldflags=-Wl,-z,lazy" ./go/...
 
 .PHONY: test-python
 test-python:

@@ -3,6 +3,7 @@ module github.com/kernelforge/kernelforge
 go 1.26.0
 
 require (
+	github.com/NVIDIA/go-nvml v0.13.4-1
 	github.com/ebitengine/purego v0.11.3
 	github.com/google/go-cmp v0.7.0
 	go.uber.org/goleak v1.3.0

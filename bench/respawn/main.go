@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/compile"
 	"github.com/kernelforge/kernelforge/go/host"
 	"github.com/kernelforge/kernelforge/go/judge"
 	"github.com/kernelforge/kernelforge/go/worker"
@@ -60,7 +61,7 @@ func run(args []string) error {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	images, err := compile(ctx, args[0], scratch)
+	images, err := compileAll(ctx, args[0], scratch)
 	if err != nil {
 		return err
 	}
@@ -81,12 +82,12 @@ func run(args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(seconds)
 }
 
-func compile(ctx context.Context, program, scratch string) (map[string][]byte, error) {
+func compileAll(ctx context.Context, program, scratch string) (map[string][]byte, error) {
 	compiler, err := host.FindCompiler(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	cache, err := host.OpenCache(scratch + "/cache")
+	cache, err := compile.OpenCache(scratch+"/cache", ".so")
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +110,7 @@ func prepare(program, runtime, scratch string) (*bench, error) {
 	}
 	b := &bench{config: worker.Config{Path: program, Runtime: runtime, Scratch: scratch, Threads: 2}}
 	for id := range 2 {
-		memory, err := library.NewMemory(4 * elements)
+		memory, err := library.NewMemory(4*elements, kfr.Host)
 		if err != nil {
 			return nil, err
 		}

@@ -39,7 +39,7 @@ type Config struct {
 	Study    *store.Study // ID may be empty: Identity names it
 	Settings Settings
 	Proposer propose.Proposer
-	Facts    propose.Facts
+	Facts    propose.Facts                      // the zero value: the judge knows them (a device has to be opened first)
 	Judge    func(judge.Referee) (Judge, error) // called once, when the first candidate is to be judged
 	Now      func() time.Time                   // nil: the machine's clock
 	Patience time.Duration                      // how long a running study waits for another writer; 0: store.PatienceRun
@@ -62,6 +62,12 @@ type Settings struct {
 	Jobs        int      `json:"jobs,omitempty"`
 	Scratch     string   `json:"scratch,omitempty"`
 	Width       int      `json:"width,omitempty"` // proposals side by side
+
+	// cuda
+	NVRTC     string            `json:"nvrtc,omitempty"`     // libnvrtc.so, or its folder
+	Device    int               `json:"device,omitempty"`    // ordinal, as the user's process counts
+	UUID      string            `json:"uuid,omitempty"`      // of that device: the worker compares
+	Variables map[string]string `json:"variables,omitempty"` // of the user's environment now: those that decide which devices CUDA sees
 }
 
 const (

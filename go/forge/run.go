@@ -98,6 +98,9 @@ func (r *run) fill(ctx context.Context) (why string, err error) {
 			}
 		}
 		event.Selection = f.selection
+		if err := r.learn(); err != nil {
+			return "", err
+		}
 		if err := r.start(); err != nil {
 			return "", err
 		}
@@ -107,6 +110,21 @@ func (r *run) fill(ctx context.Context) (why string, err error) {
 		r.launch(ctx, f)
 	}
 	return "", nil
+}
+
+// learn has the judge open the device, where that alone tells what proposers must know of it.
+func (r *run) learn() error {
+	if r.facts.Target != "" {
+		return nil
+	}
+	judge, err := r.judge()
+	if err != nil {
+		return err
+	}
+	if told, ok := judge.(interface{ Facts() propose.Facts }); ok {
+		r.facts = told.Facts()
+	}
+	return nil
 }
 
 // launch asks for a proposal beside everything else; the answer waits in the flight.

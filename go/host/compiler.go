@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -31,24 +30,6 @@ var Flags = []string{
 
 // first stands before every source: from here on, even a token that macros paste together cannot be assembly. Line numbers start anew.
 const first = "#pragma GCC poison asm __asm __asm__\n#line 1 \"candidate.cc\"\n"
-
-// Options are the macros of a spec's constants, in order of their names.
-func Options(constants map[string]string) ([]string, error) {
-	options := make([]string, 0, len(constants))
-	for name, value := range constants {
-		if !constantName.MatchString(name) || !constantValue.MatchString(value) {
-			return nil, fmt.Errorf("constant %q = %q (expected a name of [A-Z][A-Z0-9_]* and a value of [A-Za-z0-9_.+-]+)", name, value)
-		}
-		options = append(options, "-D"+name+"="+value)
-	}
-	slices.Sort(options)
-	return options, nil
-}
-
-var (
-	constantName  = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
-	constantValue = regexp.MustCompile(`^[A-Za-z0-9_.+-]{1,64}$`)
-)
 
 // Compiler is a C++ compiler that answered.
 type Compiler struct {

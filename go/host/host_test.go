@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/compile"
 	"go.uber.org/goleak"
 )
 
@@ -28,6 +29,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+const maxFailure = 4<<10 + 3 // of a filtered log, with the dots of a cut
+
 const double = `KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
   const float* x = (const float*)args[0].p;
   float* y = (float*)args[1].p;
@@ -35,7 +38,7 @@ const double = `KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* 
 }
 `
 
-func pool(t *testing.T, cache *Cache) *Pool {
+func pool(t *testing.T, cache *compile.Cache) *Pool {
 	t.Helper()
 	compiler, err := FindCompiler(t.Context(), os.Getenv("KERNELFORGE_CXX"))
 	if err != nil {
@@ -50,7 +53,7 @@ func pool(t *testing.T, cache *Cache) *Pool {
 
 func options(t *testing.T, constants map[string]string) []string {
 	t.Helper()
-	options, err := Options(constants)
+	options, err := compile.Options(constants)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +83,7 @@ func TestASourceBecomesAnImageThatExportsItsEntryOnly(t *testing.T) {
 }
 
 func TestAnImageIsTakenFromTheCacheOnlyWhenEverythingIsEqual(t *testing.T) {
-	cache, err := OpenCache(t.TempDir())
+	cache, err := compile.OpenCache(t.TempDir(), ".so")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +113,7 @@ func TestAnImageIsTakenFromTheCacheOnlyWhenEverythingIsEqual(t *testing.T) {
 
 func TestADamagedCacheEntryIsCompiledAgain(t *testing.T) {
 	folder := t.TempDir()
-	cache, err := OpenCache(folder)
+	cache, err := compile.OpenCache(folder, ".so")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +153,7 @@ func TestAnUnusableCacheIsOneClearError(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, folder := range []string{file, filepath.Join(file, "below"), "/proc/nothing", open} {
-		_, err := OpenCache(folder)
+		_, err := compile.OpenCache(folder, ".so")
 		var hinted *card.Error
 		if !errors.As(err, &hinted) || hinted.Hint == "" || !strings.Contains(err.Error(), folder) {
 			t.Errorf("%s: found %v (expected an error that names the folder, with a hint)", folder, err)
@@ -169,7 +172,7 @@ func TestASourceThatDoesNotCompileIsAResultWithoutPaths(t *testing.T) {
 		if err != nil || built.Image != nil || !strings.Contains(built.Failure, "candidate.cc:1:") {
 			t.Errorf("%s: found %q, %v", name, built.Failure, err)
 		}
-		if strings.Contains(built.Failure, p.scratch) || strings.Contains(built.Failure, "/usr/") || len(built.Failure) > maxFailure+3 {
+		if strings.Contains(built.Failure, p.scratch) || strings.Contains(built.Failure, "/usr/") || len(built.Failure) > maxFailure {
 			t.Errorf("%s: %d bytes, with a path:\n%s", name, len(built.Failure), built.Failure)
 		}
 	}
@@ -245,18 +248,18 @@ func TestACompilerThatCannotCompileIsFoundByTheProbe(t *testing.T) {
 
 func TestAnUnknownConstantIsRefusedBeforeTheCommandLine(t *testing.T) {
 	for name, value := range map[string]string{"VEC": "8 -o /etc/passwd", "vec": "8", "VEC=1 -DX": "8", "": "8", "A": "", "B": "$(id)", "C": "\"x\""} {
-		if _, err := Options(map[string]string{name: value}); err == nil {
+		if _, err := compile.Options(map[string]string{name: value}); err == nil {
 			t.Errorf("%q = %q was taken", name, value)
 		}
 	}
-	good, err := Options(map[string]string{"VEC": "8", "EPS": "0x1.0c6f7ap-20", "A": "-1"})
+	good, err := compile.Options(map[string]string{"VEC": "8", "EPS": "0x1.0c6f7ap-20", "A": "-1"})
 	if err != nil || strings.Join(good, " ") != "-DA=-1 -DEPS=0x1.0c6f7ap-20 -DVEC=8" {
 		t.Errorf("found %v, %v", good, err)
 	}
 }
 
 func TestALogIsFilteredToTheCandidate(t *testing.T) {
-	log := strings.Join([]string{
+	text := strings.Join([]string{
 		"In file included from <command-line>:",
 		"/tmp/scratch/x/candidate.cc:1:2: error: from /home/user/.ssh/id_rsa: here",
 		"candidate.cc:3:1: error: 'x' was not declared in '/home/ada/secret/file.h'",
@@ -266,7 +269,7 @@ func TestALogIsFilteredToTheCandidate(t *testing.T) {
 		"    1 | root:x:0:0:root",
 		"candidate.cc:4:1: \x1b[31mwarning\x1b[0m",
 	}, "\n")
-	got := Filter("exit status 1", log, 30)
+	got := log(30).Filter("exit status 1", text)
 	for _, want := range []string{"candidate.cc:3:1: error", "x = 1;", "candidate.cc:4:1"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)
@@ -277,7 +280,7 @@ func TestALogIsFilteredToTheCandidate(t *testing.T) {
 			t.Errorf("%q is left in\n%s", leak, got)
 		}
 	}
-	if long := Filter("exit status 1", strings.Repeat("candidate.cc:1:1: error: again\n", 10000), 30); len(long) > maxFailure+3 {
+	if long := log(30).Filter("exit status 1", strings.Repeat("candidate.cc:1:1: error: again\n", 10000)); len(long) > maxFailure {
 		t.Errorf("%d bytes", len(long))
 	}
 }

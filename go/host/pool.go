@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/compile"
 	"github.com/kernelforge/kernelforge/go/worker"
 )
 
 // Limits of one compile in time: of each process of the compiler on a CPU, and of the whole, whatever it waits for.
 const (
 	cpuSeconds = 30
-	WallLimit  = 60 * time.Second
+	WallLimit  = compile.WallLimit
 )
 
 // Pool compiles. At most `jobs` compile processes run at a time; each is new, has its own scratch folder and is gone afterwards.
@@ -26,40 +27,32 @@ type Pool struct {
 	compiler Compiler
 	machine  Machine
 	scratch  string
-	cache    *Cache
+	cache    *compile.Cache
 	slots    chan struct{}
 	seconds  uint64 // of CPU time
 }
 
 // NewPool makes a pool. program is kernelforge-worker; scratch is an existing folder; cache may be nil.
-func NewPool(program string, compiler Compiler, machine Machine, scratch string, cache *Cache, jobs int) *Pool {
+func NewPool(program string, compiler Compiler, machine Machine, scratch string, cache *compile.Cache, jobs int) *Pool {
 	return &Pool{program: program, compiler: compiler, machine: machine, scratch: scratch, cache: cache, slots: make(chan struct{}, max(jobs, 1)), seconds: cpuSeconds}
 }
 
-// Built is the end of a compile: an image, or why there is none.
-type Built struct {
-	Image   []byte
-	Failure string // "" with an image; else one line, then the compiler's log without paths, at most 4 KiB
-	Cached  bool
-	Seconds float64
-}
-
 // Compile turns a source into an image. A source that does not compile is a result; an error means that the harness is broken.
-func (p *Pool) Compile(ctx context.Context, source string, options []string) (Built, error) {
+func (p *Pool) Compile(ctx context.Context, source string, options []string) (compile.Built, error) {
 	start := time.Now()
-	key := p.cache.key(Prelude, first, source, Flags, options, p.compiler.Path, p.compiler.Version, p.machine.Device(), p.machine.flags)
-	if image, err := p.cache.get(key); err != nil || image != nil {
-		return Built{Image: image, Cached: true, Seconds: time.Since(start).Seconds()}, err
+	key := p.cache.Key(Prelude, first, source, Flags, options, p.compiler.Path, p.compiler.Version, p.machine.Device(), p.machine.flags)
+	if image, err := p.cache.Get(key); err != nil || image != nil {
+		return compile.Built{Image: image, Cached: true, Seconds: time.Since(start).Seconds()}, err
 	}
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
 	case <-ctx.Done():
-		return Built{}, ctx.Err()
+		return compile.Built{}, ctx.Err()
 	}
 	built, err := p.compile(ctx, source, options)
 	if err == nil && built.Image != nil {
-		err = p.cache.put(key, built.Image)
+		err = p.cache.Put(key, built.Image)
 	}
 	built.Seconds = time.Since(start).Seconds()
 	return built, err
@@ -75,15 +68,15 @@ func (p *Pool) Probe(ctx context.Context) error {
 	return err
 }
 
-func (p *Pool) compile(ctx context.Context, source string, options []string) (Built, error) {
+func (p *Pool) compile(ctx context.Context, source string, options []string) (compile.Built, error) {
 	scratch, err := os.MkdirTemp(p.scratch, "compile-")
 	if err != nil {
-		return Built{}, card.Fail(card.CodeJudge, "free space there, or set `scratch` to another folder", "compile: make a scratch folder: %w", err)
+		return compile.Built{}, card.Fail(card.CodeJudge, "free space there, or set `scratch` to another folder", "compile: make a scratch folder: %w", err)
 	}
 	defer os.RemoveAll(scratch)
 	job, err := json.Marshal(Job{Compiler: p.compiler.Path, Options: append([]string{}, options...), Prelude: Prelude, Source: source, Seconds: p.seconds})
 	if err != nil {
-		return Built{}, fmt.Errorf("compile: %w", err)
+		return compile.Built{}, fmt.Errorf("compile: %w", err)
 	}
 	command := exec.Command(p.program, "compile")
 	command.Dir, command.Env, command.Stdin = scratch, worker.Environment(scratch), bytes.NewReader(job)
@@ -92,32 +85,32 @@ func (p *Pool) compile(ctx context.Context, source string, options []string) (Bu
 	out, ending, err := worker.Output(limited, command, worker.MaxFrame+worker.MaxImage)
 	switch {
 	case ctx.Err() != nil:
-		return Built{}, ctx.Err()
+		return compile.Built{}, ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		return Built{Failure: fmt.Sprintf("the compiler did not end within %s and was killed", WallLimit)}, nil
+		return compile.Built{Failure: fmt.Sprintf("the compiler did not end within %s and was killed", WallLimit)}, nil
 	case err != nil:
-		return Built{}, card.Fail(card.CodeJudge, "build it with `make build`, or name it in the setting `worker`", "compile: %w", err)
+		return compile.Built{}, card.Fail(card.CodeJudge, "build it with `make build`, or name it in the setting `worker`", "compile: %w", err)
 	}
 	return p.read(out, ending)
 }
 
 // read takes a compile process's output apart. Nothing in it is trusted but as the candidate's own image and log.
-func (p *Pool) read(out []byte, ending string) (Built, error) {
+func (p *Pool) read(out []byte, ending string) (compile.Built, error) {
 	from := bytes.NewReader(out)
 	body, err := worker.ReadFrame(from)
 	if err != nil {
-		return Built{}, fmt.Errorf("compile: the compile process ended with %s (expected a result): %w", ending, err)
+		return compile.Built{}, fmt.Errorf("compile: the compile process ended with %s (expected a result): %w", ending, err)
 	}
 	var result outcome
 	if err := card.Decode(body, &result); err != nil {
-		return Built{}, fmt.Errorf("compile: read the result: %w", err)
+		return compile.Built{}, fmt.Errorf("compile: read the result: %w", err)
 	}
 	if result.Ending != "" {
-		return Built{Failure: Filter(result.Ending, result.Log, p.seconds)}, nil
+		return compile.Built{Failure: log(p.seconds).Filter(result.Ending, result.Log)}, nil
 	}
 	image := out[len(out)-from.Len():]
 	if len(image) != result.Bytes || len(image) == 0 {
-		return Built{}, fmt.Errorf("compile: an image of %d bytes (expected %d)", len(image), result.Bytes)
+		return compile.Built{}, fmt.Errorf("compile: an image of %d bytes (expected %d)", len(image), result.Bytes)
 	}
-	return Built{Image: image}, nil
+	return compile.Built{Image: image}, nil
 }

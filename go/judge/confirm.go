@@ -80,18 +80,19 @@ func variantOf(c *card.Card, id string) (card.Variant, error) {
 
 // judgeAgain takes a finalist through the correctness gate in a worker of its own. What an earlier process found is not taken on trust.
 func (j *Judge) judgeAgain(ctx context.Context, c *card.Card, open *opened, candidate card.Candidate, image []byte, v card.Variant) (exact bool, err error) {
-	t, err := j.begin(ctx, c, open, candidate, image, []card.Variant{v})
+	t, err := j.begin(ctx, c, open, candidate, image, []card.Variant{v}, true)
 	if err != nil {
 		return false, err
 	}
-	defer t.end()
-	return t.correct(ctx)
+	exact, err = t.correct(ctx)
+	t.end(ctx, err == nil)
+	return exact, err
 }
 
 // writeImage puts an image where the user's process finds it, as it will find it in a pack.
 func (j *Judge) writeImage(image []byte) (string, error) {
 	sum := sha256.Sum256(image)
-	path := filepath.Join(j.scratch, hex.EncodeToString(sum[:])+".so")
+	path := filepath.Join(j.scratch, hex.EncodeToString(sum[:])+j.target.traits().image)
 	if err := os.WriteFile(path, image, 0o600); err != nil {
 		return "", card.Fail(card.CodeJudge, "free space there, or set `scratch` to another folder", "write an image: %w", err)
 	}

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/compile"
 	"github.com/kernelforge/kernelforge/go/host"
 	"github.com/kernelforge/kernelforge/go/worker"
 	"go.uber.org/goleak"
@@ -63,6 +65,20 @@ func (a *act) Map(_ context.Context, _ time.Duration, buffers []worker.Buffer, f
 		a.views[b.ID] = view
 	}
 	return nil
+}
+
+func (a *act) Unmap(_ context.Context, _ time.Duration, ids []int) error {
+	for _, id := range ids {
+		unix.Munmap(a.views[id])
+		delete(a.views, id)
+	}
+	return nil
+}
+
+func (a *act) Unload(context.Context, time.Duration, int) error { return nil }
+
+func (a *act) Telemetry(context.Context, time.Duration) (*worker.Telemetry, string, error) {
+	return nil, "a fake has none", nil
 }
 
 func (a *act) Load(_ context.Context, _ time.Duration, plan any, image []byte) (int, error) {
@@ -144,16 +160,16 @@ func (a *act) Kill() {
 // actor compiles a source to the name of its act.
 type actor struct{ also map[string]string }
 
-func (c actor) Compile(_ context.Context, source string, _ []string) (host.Built, error) {
+func (c actor) Compile(_ context.Context, source string, _ []string) (compile.Built, error) {
 	for _, d := range deliberate {
 		if (&bench{}).candidate(d.source).Source == source {
-			return host.Built{Image: []byte(d.act)}, nil
+			return compile.Built{Image: []byte(d.act)}, nil
 		}
 	}
 	if how, ok := c.also[source]; ok {
-		return host.Built{Image: []byte(how)}, nil
+		return compile.Built{Image: []byte(how)}, nil
 	}
-	return host.Built{}, fmt.Errorf("a source that is not in the table:\n%s", source)
+	return compile.Built{}, fmt.Errorf("a source that is not in the table:\n%s", source)
 }
 
 func fake(t *testing.T) *bench {
@@ -165,7 +181,8 @@ func fake(t *testing.T) *bench {
 	referee := &scripted{memory: files{}, eagerNS: func(string) float64 { return 300_000 }}
 	start := func(context.Context) (runner, error) { return &act{views: map[int][]byte{}}, nil }
 	machine := host.Machine{CPU: "a CPU", ISA: "avx2", LLCBytes: 1 << 20}
-	return &bench{judge: assemble(Config{Threads: 2}, referee, machine, actor{}, start, scratch), referee: referee, card: reluCard()}
+	all := newWorkers(start, false, &sync.RWMutex{})
+	return &bench{judge: assemble(Config{Threads: 2}, referee, &onHost{actor{}, machine, 2}, all, scratch), referee: referee, card: reluCard()}
 }
 
 func TestContractWithAFakeWorker(t *testing.T) { contract(t, fake) }
@@ -189,7 +206,7 @@ func TestTheCostIsWeighedByCallsAndTime(t *testing.T) {
 func TestAKernelThatChangesItsWaysAfterTheTimingIsCaught(t *testing.T) {
 	b := fake(t)
 	late := b.candidate(kernel(good + " // late"))
-	b.judge.program = actor{also: map[string]string{late.Source: "late"}}
+	b.judge.target.(*onHost).compiler = actor{also: map[string]string{late.Source: "late"}}
 	b.open(t)
 	verdict, err := b.judge.Judge(t.Context(), b.card, late)
 	if err != nil || verdict.Status != card.WrongValue || !strings.Contains(verdict.Detail, "run 6") {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
-	"github.com/kernelforge/kernelforge/go/host"
+	"github.com/kernelforge/kernelforge/go/compile"
 	"github.com/kernelforge/kernelforge/go/worker"
 )
 
@@ -42,7 +42,7 @@ func fail(status card.Status, format string, args ...any) error {
 // Judge takes a candidate through the gates. An error means that the harness is broken, or that ctx has ended.
 func (j *Judge) Judge(ctx context.Context, c *card.Card, candidate card.Candidate) (card.Verdict, error) {
 	began := time.Now()
-	verdict, compiled := card.Verdict{}, host.Built{}
+	verdict, compiled := card.Verdict{}, compile.Built{}
 	open, err := j.opened(c)
 	if err == nil {
 		compiled, err = j.compile(ctx, candidate)
@@ -71,40 +71,46 @@ func (j *Judge) Judge(ctx context.Context, c *card.Card, candidate card.Candidat
 func (j *Judge) judge(ctx context.Context, c *card.Card, open *opened, candidate card.Candidate, image []byte) (card.Verdict, error) {
 	j.lease.Lock()
 	defer j.lease.Unlock()
-	t, err := j.begin(ctx, c, open, candidate, image, c.Variants)
+	t, err := j.begin(ctx, c, open, candidate, image, c.Variants, false)
 	if err != nil {
 		return card.Verdict{}, err
 	}
-	defer t.end()
-	if _, err := t.correct(ctx); err != nil {
-		return card.Verdict{}, err
+	_, err = t.correct(ctx)
+	var verdict card.Verdict
+	if err == nil {
+		verdict, err = t.cost(ctx)
 	}
-	return t.cost(ctx)
+	t.end(ctx, err == nil)
+	return verdict, err
 }
 
 // compile is the first two gates.
-func (j *Judge) compile(ctx context.Context, candidate card.Candidate) (host.Built, error) {
-	if err := Policy(candidate); err != nil {
-		return host.Built{}, fail(card.Rejected, "policy: %v", err)
+func (j *Judge) compile(ctx context.Context, candidate card.Candidate) (compile.Built, error) {
+	if err := j.target.policy(candidate); err != nil {
+		return compile.Built{}, fail(card.Rejected, "policy: %v", err)
 	}
-	options, err := host.Options(candidate.Spec.Constants)
+	options, err := compile.Options(candidate.Spec.Constants)
 	if err != nil {
-		return host.Built{}, fail(card.Rejected, "policy: %v", err)
+		return compile.Built{}, fail(card.Rejected, "policy: %v", err)
 	}
 	j.quiet.RLock()
 	defer j.quiet.RUnlock()
-	built, err := j.program.Compile(ctx, candidate.Source, options)
+	built, err := j.target.Compile(ctx, candidate.Source, options)
 	if err == nil && built.Failure != "" {
 		err = fail(card.CompileError, "%s", built.Failure)
+	}
+	if err == nil && built.Refused != "" {
+		err = fail(card.Rejected, "image: %s", built.Refused)
 	}
 	return built, err
 }
 
-// trial is one candidate in one fresh worker: no state of an earlier candidate can reach it. Under the lease.
+// trial is one candidate in one worker: a fresh one, or one in which every candidate before it has passed. Under the lease.
 type trial struct {
 	judge    *Judge
 	card     *card.Card
 	open     *opened
+	session  *session
 	worker   runner
 	variants []card.Variant
 	kernels  map[string]int     // of each variant, in the worker
@@ -112,32 +118,52 @@ type trial struct {
 	names    map[int]string     // what a worker's buffer is, in words
 }
 
-// begin starts a worker, gives it the card's buffers and loads the candidate for each variant: the image check is csrc's, at the load.
-func (j *Judge) begin(ctx context.Context, c *card.Card, open *opened, candidate card.Candidate, image []byte, variants []card.Variant) (*trial, error) {
-	w, err := j.start(ctx)
+// begin takes a worker, gives it the card's buffers and loads the candidate for each variant: the image check is csrc's, at the load.
+func (j *Judge) begin(ctx context.Context, c *card.Card, open *opened, candidate card.Candidate, image []byte, variants []card.Variant, fresh bool) (*trial, error) {
+	s, err := j.session(ctx, c, open, fresh)
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{judge: j, card: c, open: open, worker: w, variants: variants,
+	t := &trial{judge: j, card: c, open: open, session: s, worker: s.runner, variants: variants,
 		kernels: map[string]int{}, runUS: map[string]float64{}, names: bufferNames(c, open.prepared)}
+	s.used = true
 	if err := t.load(ctx, candidate, image); err != nil {
-		t.end()
+		t.end(ctx, false)
 		return nil, err
 	}
 	return t, nil
 }
 
-func (t *trial) end() { t.worker.Kill() }
+// session gives a worker that has the card's buffers. One that died while it waited is replaced: no candidate is to blame.
+func (j *Judge) session(ctx context.Context, c *card.Card, open *opened, fresh bool) (*session, error) {
+	for {
+		s, err := j.workers.take(ctx, fresh)
+		if err != nil {
+			return nil, err
+		}
+		err = s.use(ctx, c, open.prepared)
+		if err == nil {
+			return s, nil
+		}
+		j.workers.give(s, false)
+		if !s.used || ctx.Err() != nil {
+			return nil, err
+		}
+		fresh = true
+	}
+}
+
+// end gives the worker back. It is fit for another candidate if this one has passed and is unloaded.
+func (t *trial) end(ctx context.Context, passed bool) {
+	if passed && t.judge.target.traits().reuse {
+		for _, kernel := range t.kernels {
+			passed = passed && t.worker.Unload(ctx, loadLimit, kernel) == nil
+		}
+	}
+	t.judge.workers.give(t.session, passed)
+}
 
 func (t *trial) load(ctx context.Context, candidate card.Candidate, image []byte) error {
-	buffers := make([]worker.Buffer, len(t.open.prepared.Buffers))
-	fds := make([]int, len(buffers))
-	for i, b := range t.open.prepared.Buffers {
-		buffers[i], fds[i] = worker.Buffer{ID: b.ID, Bytes: b.Bytes, Writable: b.Writable}, b.FD
-	}
-	if err := t.worker.Map(ctx, mapLimit, buffers, fds); err != nil {
-		return fmt.Errorf("map the buffers of card `%s`: %w", t.card.ID, err) // no candidate has run: a lost worker is the harness's fault
-	}
 	for _, v := range t.variants {
 		kernel, err := t.worker.Load(ctx, loadLimit, t.judge.plan(t.card, v, candidate, t.open.prepared.Align[v.ID]), image)
 		if err != nil {
@@ -151,8 +177,10 @@ func (t *trial) load(ctx context.Context, candidate card.Candidate, image []byte
 // plan binds a candidate to a variant.
 func (j *Judge) plan(c *card.Card, v card.Variant, candidate card.Candidate, align []int) Plan {
 	sum := sha256.Sum256([]byte(c.ID + " " + v.ID + " " + candidate.ID))
-	return Plan{ID: "p-" + hex.EncodeToString(sum[:])[:8], Card: c.ID, Variant: v.ID, State: "approved", Call: v.Call, Spec: candidate.Spec,
-		Threads: j.config.Threads, Align: align, Deterministic: true}
+	plan := Plan{ID: "p-" + hex.EncodeToString(sum[:])[:8], Card: c.ID, Variant: v.ID, State: "approved", Call: v.Call, Spec: candidate.Spec,
+		Align: align, Deterministic: true}
+	j.target.bind(&plan)
+	return plan
 }
 
 // ended turns what the worker said, or its end, into the candidate's failure. Errors of the harness stay errors.
@@ -245,7 +273,7 @@ func (t *trial) correct(ctx context.Context) (exact bool, err error) {
 func (t *trial) run(ctx context.Context, v card.Variant, k Case) error {
 	us, err := t.worker.Run(ctx, runLimit(v), t.kernels[v.ID], slotsOf(k.Slots))
 	if err != nil {
-		return t.ended(err, fmt.Sprintf("run variant `%s` on a %s input", v.ID, k.Kind))
+		return t.ended(err, fmt.Sprintf("run variant `%s` on a %s input at the %s of its memory", v.ID, k.Kind, k.Placement))
 	}
 	if quickest, ok := t.runUS[v.ID]; !ok || us < quickest {
 		t.runUS[v.ID] = us

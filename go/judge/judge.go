@@ -18,22 +18,30 @@ import (
 	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
-	"github.com/kernelforge/kernelforge/go/host"
+	"github.com/kernelforge/kernelforge/go/compile"
 	"github.com/kernelforge/kernelforge/go/propose"
 	"github.com/kernelforge/kernelforge/go/worker"
 )
 
 // Config is what a judge works with.
 type Config struct {
-	Worker   string // path of kernelforge-worker
-	Runtime  string // path of libkfruntime.so
+	Worker  string // path of kernelforge-worker
+	Runtime string // path of libkfruntime.so
+	Cache   string // folder of compiled images; "" keeps none
+	Scratch string // folder for temporary files; "" is the system's
+	Jobs    int    // compiles at a time
+	Tier    int    // sandbox tier asked for
+	Target  string // "host" or "cuda"
+
+	// host
 	Compiler string // of the user's choice (KERNELFORGE_CXX), or ""
-	Cache    string // folder of compiled images; "" keeps none
-	Scratch  string // folder for temporary files; "" is the system's
-	Jobs     int    // compiles at a time
-	Threads  int    // of a host kernel: the user's, and a pin of what is accepted
-	Tier     int    // sandbox tier asked for
-	Target   string // "host"
+	Threads  int    // of a kernel: the user's, and a pin of what is accepted
+
+	// cuda
+	NVRTC     string            // a file or folder of the user's choice (KERNELFORGE_NVRTC), or of torch's environment; "": it is looked for
+	Device    int               // ordinal, as the user's process counts
+	UUID      string            // of the device that the ordinal means there; "" is not checked
+	Variables map[string]string // of the user's process, as far as they decide which devices CUDA sees (worker.Config)
 }
 
 // Judge judges candidates of the cards that are open. Methods may be called from several goroutines; candidates are compiled side by side and
@@ -41,28 +49,26 @@ type Config struct {
 type Judge struct {
 	config  Config
 	referee Referee
-	machine host.Machine
-	program compiler
-	start   func(context.Context) (runner, error)
+	target  target
+	workers *workers
 	scratch string
 
-	quiet sync.RWMutex // held for reading by compiles, for writing by everything that is timed: a compiler beside it is noise
-	lease sync.Mutex   // held from a candidate's load to its last sample: one worker, or the referee, uses the machine
-	mutex sync.Mutex   // guards cards
+	quiet *sync.RWMutex // held for reading by compiles and starts, for writing by everything that is timed: a compiler beside it is noise
+	lease sync.Mutex    // held from a candidate's load to its last sample: one worker, or the referee, uses the machine
+	mutex sync.Mutex    // guards cards
 	cards map[string]*opened
 	band  band // of the reference kernel's cross-process ratio; under lease
 }
 
-// compiler and runner are what a judge needs of host.Pool and worker.Worker.
-type compiler interface {
-	Compile(ctx context.Context, source string, options []string) (host.Built, error)
-}
-
+// runner is what a judge needs of worker.Worker.
 type runner interface {
 	Map(ctx context.Context, limit time.Duration, buffers []worker.Buffer, fds []int) error
+	Unmap(ctx context.Context, limit time.Duration, ids []int) error
 	Load(ctx context.Context, limit time.Duration, plan any, image []byte) (int, error)
 	Run(ctx context.Context, limit time.Duration, kernel int, slots []worker.Slot) (float64, error)
 	Time(ctx context.Context, limit time.Duration, kernel int, sets [][]*worker.Slot, samples, inner int, warm bool) ([]float64, float64, error)
+	Unload(ctx context.Context, limit time.Duration, kernel int) error
+	Telemetry(ctx context.Context, limit time.Duration) (*worker.Telemetry, string, error)
 	Kill()
 }
 
@@ -72,14 +78,9 @@ type opened struct {
 	seed     int64
 }
 
-// New makes a judge: it finds the compiler, tries it, and opens the cache. Nothing runs until a card is opened. Shutdown gives back its folder.
+// New makes a judge: it finds the compiler, tries it, and opens the cache; on CUDA it starts the first worker, which says what the device is.
+// No candidate runs until a card is opened. Shutdown gives everything back.
 func New(config Config, referee Referee) (*Judge, error) {
-	if config.Target != "" && config.Target != "host" {
-		return nil, card.Fail(card.CodeJudge, "use the target `host`", "make a judge: the target `%s` is not built", config.Target)
-	}
-	if config.Threads < 1 || config.Threads > worker.MaxThreads {
-		return nil, card.Fail(card.CodeJudge, "", "make a judge: %d threads (expected 1 to %d)", config.Threads, worker.MaxThreads)
-	}
 	for _, path := range []*string{&config.Worker, &config.Runtime, &config.Cache, &config.Scratch} { // processes of ours work in other folders
 		if *path == "" {
 			continue
@@ -90,36 +91,34 @@ func New(config Config, referee Referee) (*Judge, error) {
 		}
 		*path = absolute
 	}
-	ctx, stop := context.WithTimeout(context.Background(), 2*host.WallLimit)
+	ctx, stop := context.WithTimeout(context.Background(), 2*compile.WallLimit)
 	defer stop()
-	found, err := host.FindCompiler(ctx, config.Compiler)
-	if err != nil {
-		return nil, err
-	}
-	var cache *host.Cache
-	if config.Cache != "" {
-		if cache, err = host.OpenCache(config.Cache); err != nil {
-			return nil, err
-		}
-	}
 	scratch, err := makeScratch(config.Scratch)
 	if err != nil {
 		return nil, err
 	}
-	machine := host.ThisMachine("/")
-	pool := host.NewPool(config.Worker, found, machine, scratch, cache, config.Jobs)
-	if err := pool.Probe(ctx); err != nil {
+	onCUDA := config.Target == "cuda"
+	start := func(ctx context.Context) (runner, error) {
+		w, err := worker.Start(ctx, worker.Config{Path: config.Worker, Runtime: config.Runtime, Scratch: scratch, Threads: config.Threads, Tier: config.Tier,
+			CUDA: onCUDA, Device: config.Device, UUID: config.UUID, Variables: config.Variables})
+		if err != nil {
+			return nil, err // not `w`: a nil *Worker in an interface is not nil
+		}
+		return w, nil
+	}
+	quiet := &sync.RWMutex{}
+	all := newWorkers(start, onCUDA, quiet)
+	made, err := makeTarget(ctx, config, scratch, all)
+	if err != nil {
+		all.shutdown()
 		os.RemoveAll(scratch)
 		return nil, err
 	}
-	start := func(ctx context.Context) (runner, error) {
-		return worker.Start(ctx, worker.Config{Path: config.Worker, Runtime: config.Runtime, Scratch: scratch, Threads: config.Threads, Tier: config.Tier})
-	}
-	return assemble(config, referee, machine, pool, start, scratch), nil
+	return assemble(config, referee, made, all, scratch), nil
 }
 
-func assemble(config Config, referee Referee, machine host.Machine, program compiler, start func(context.Context) (runner, error), scratch string) *Judge {
-	return &Judge{config: config, referee: referee, machine: machine, program: program, start: start, scratch: scratch, cards: map[string]*opened{}}
+func assemble(config Config, referee Referee, on target, all *workers, scratch string) *Judge {
+	return &Judge{config: config, referee: referee, target: on, workers: all, quiet: all.quiet, scratch: scratch, cards: map[string]*opened{}}
 }
 
 func makeScratch(below string) (string, error) {
@@ -137,7 +136,7 @@ func makeScratch(below string) (string, error) {
 }
 
 // Facts of the target, for proposers.
-func (j *Judge) Facts() propose.Facts { return j.machine.Facts(j.config.Threads) }
+func (j *Judge) Facts() propose.Facts { return j.target.facts() }
 
 // Open has the referee prepare a card: inputs, references and shared buffers. Every worker maps them anew, until Close.
 func (j *Judge) Open(ctx context.Context, c *card.Card, seed int64) error {
@@ -162,7 +161,7 @@ func (j *Judge) Open(ctx context.Context, c *card.Card, seed int64) error {
 
 // Close has the referee free what Open made.
 func (j *Judge) Close(ctx context.Context, cardID string) error {
-	j.lease.Lock() // no worker has the buffers mapped
+	j.lease.Lock()
 	defer j.lease.Unlock()
 	j.mutex.Lock()
 	_, open := j.cards[cardID]
@@ -171,16 +170,19 @@ func (j *Judge) Close(ctx context.Context, cardID string) error {
 	if !open {
 		return nil
 	}
+	j.workers.release(ctx, cardID)
 	if err := j.referee.Release(ctx, cardID); err != nil {
 		return fmt.Errorf("close card `%s`: %w", cardID, err)
 	}
 	return nil
 }
 
-// Shutdown removes the scratch folder. Workers live no longer than one candidate, so there is none to end.
+// Shutdown ends the workers and compilers that wait for work, and removes the scratch folder.
 func (j *Judge) Shutdown() {
 	j.lease.Lock()
 	defer j.lease.Unlock()
+	j.workers.shutdown()
+	j.target.close()
 	os.RemoveAll(j.scratch)
 }
 

@@ -26,7 +26,7 @@ func TestKernelsAsPeopleWriteThemPass(t *testing.T) {
 		"#define SQUARE(x) \\\n  ((x) * \\  \n (x))\nint y = SQUARE(3);",
 		"auto f = [](auto x) { return x; }; int y = a ?b :c; std::max<int64_t>(1, 2);",
 	} {
-		if err := Policy(oneKernel(source)); err != nil {
+		if err := hostRules.check(oneKernel(source)); err != nil {
 			t.Errorf("refused: %v\n%s", err, source)
 		}
 	}
@@ -103,7 +103,7 @@ func TestWhatAKernelHasNoUseForIsRefusedByName(t *testing.T) {
 		{"/* no end", "comment"},
 		{"char* s = \"no end\n\";", "literal"},
 	} {
-		err := Policy(oneKernel(c.source))
+		err := hostRules.check(oneKernel(c.source))
 		if err == nil || !strings.Contains(err.Error(), c.names) {
 			t.Errorf("found %v (expected a refusal that names %q) for\n%.200s", err, c.names, c.source)
 		}
@@ -111,7 +111,7 @@ func TestWhatAKernelHasNoUseForIsRefusedByName(t *testing.T) {
 }
 
 func TestARefusalNamesTheLineOfTheSource(t *testing.T) {
-	err := Policy(oneKernel("int a;\n/* two\nlines */\nint b = \\\n  1;\nasm(\"\");\n"))
+	err := hostRules.check(oneKernel("int a;\n/* two\nlines */\nint b = \\\n  1;\nasm(\"\");\n"))
 	if err == nil || !strings.HasPrefix(err.Error(), "candidate.cc:6: ") {
 		t.Errorf("found %v (expected line 6)", err)
 	}
@@ -127,13 +127,13 @@ func TestASpecThatReachesTheCommandLineIsRefused(t *testing.T) {
 	} {
 		candidate := oneKernel("int x;")
 		change(&candidate)
-		if err := Policy(candidate); err == nil {
+		if err := hostRules.check(candidate); err == nil {
 			t.Errorf("%s: passed", name)
 		}
 	}
 	good := oneKernel("int x;")
 	good.Spec.Constants = map[string]string{"KF_LANES": "8", "VEC": "4"}
-	if err := Policy(good); err != nil {
+	if err := hostRules.check(good); err != nil {
 		t.Error(err)
 	}
 }
@@ -146,7 +146,7 @@ func FuzzPolicy(f *testing.F) {
 		if err != nil {
 			return
 		}
-		passed := Policy(oneKernel(source)) == nil
+		passed := hostRules.check(oneKernel(source)) == nil
 		for _, token := range tokens {
 			if passed && token.kind == identifier && (strings.Contains(token.text, "__asm") || token.text == "asm") {
 				t.Fatalf("passed with the token %q", token.text)

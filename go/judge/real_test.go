@@ -55,7 +55,7 @@ type shared struct {
 }
 
 func (s shared) make(bytes uint64) (int, []byte, func(), error) {
-	m, err := s.library.NewMemory(bytes)
+	m, err := s.library.NewMemory(bytes, kfr.Host)
 	if err != nil {
 		return 0, nil, nil, err
 	}
@@ -65,7 +65,7 @@ func (s shared) make(bytes uint64) (int, []byte, func(), error) {
 }
 
 func (s shared) reference() (float64, error) {
-	samples, err := s.library.TimeReference(3, s.parallel)
+	samples, err := s.library.TimeReference(kfr.Host, 3, s.parallel)
 	if err != nil {
 		return 0, err
 	}

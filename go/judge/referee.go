@@ -93,7 +93,7 @@ type Plan struct {
 	State         string    `json:"state"`
 	Call          card.Call `json:"call"`
 	Spec          card.Spec `json:"spec"`
-	Threads       int       `json:"threads"` // host: the pool's size, the fact `threads`; a launch with another count is refused
+	Threads       int       `json:"threads,omitempty"` // host: the pool's size, the fact `threads`; a launch with another count is refused
 	Align         []int     `json:"align"`
 	Deterministic bool      `json:"deterministic"`
 	Exact         bool      `json:"exact"`

@@ -21,7 +21,7 @@ func TestTheTemplatesPassThePolicy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := scan(string(text)); err != nil {
+		if err := hostRules.scan(string(text)); err != nil {
 			t.Errorf("%s: %v", page, err)
 		}
 	}

@@ -1,11 +1,13 @@
 package judge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
@@ -47,8 +49,8 @@ func (t *trial) cost(ctx context.Context) (card.Verdict, error) {
 		weight := float64(max(v.Calls, 1)) * measured.eagerUS
 		weights += weight
 		weighted += weight * evidence.Cost
-		if measured.noisy > 0 && verdict.Detail == "" {
-			verdict.Detail = fmt.Sprintf("%d blocks of variant `%s` were disturbed and dropped", measured.noisy, v.ID)
+		if dropped := measured.dropped(); dropped != "" && verdict.Detail == "" {
+			verdict.Detail = fmt.Sprintf("of variant `%s` %s", v.ID, dropped)
 		}
 	}
 	if err := t.stillCorrect(ctx); err != nil {
@@ -60,7 +62,7 @@ func (t *trial) cost(ctx context.Context) (card.Verdict, error) {
 
 // impossible says whether a time is below the physical floor. Data that fits the last cache can be faster than memory is.
 func (t *trial) impossible(v card.Variant, us float64) bool {
-	return v.Bytes > t.judge.machine.LLCBytes && us < floorShare*v.RoofUS
+	return v.Bytes > t.judge.target.traits().cacheBytes && us < floorShare*v.RoofUS
 }
 
 // measured is the timing of one variant.
@@ -68,6 +70,19 @@ type measured struct {
 	ratios               []float64 // log(eager / candidate), one a block
 	eagerUS, candidateUS float64   // medians
 	noisy                int       // blocks dropped because one process was disturbed
+	throttled            int       // blocks dropped because the device was slowed down
+	reason               string    // the device's word for it
+}
+
+func (m measured) dropped() string {
+	var parts []string
+	if m.noisy > 0 {
+		parts = append(parts, fmt.Sprintf("%d blocks were disturbed and dropped", m.noisy))
+	}
+	if m.throttled > 0 {
+		parts = append(parts, fmt.Sprintf("%d blocks were measured under `%s` and dropped", m.throttled, m.reason))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // time measures one variant in interleaved blocks, with no compile of ours beside it.
@@ -76,6 +91,11 @@ func (t *trial) time(ctx context.Context, v card.Variant) (measured, error) {
 	defer t.judge.quiet.Unlock()
 	b := newBlocks(v, t)
 	var kept, all measuredBlocks
+	throttled, why := 0, ""
+	before, err := t.throttled(ctx)
+	if err != nil {
+		return measured{}, err
+	}
 	for attempt := 0; attempt < 2*mostBlocks && !enough(kept.ratios()); attempt++ {
 		if err := ctx.Err(); err != nil {
 			return measured{}, err
@@ -84,16 +104,38 @@ func (t *trial) time(ctx context.Context, v card.Variant) (measured, error) {
 		if err != nil {
 			return measured{}, err
 		}
+		after, err := t.throttled(ctx)
+		if err != nil {
+			return measured{}, err
+		}
 		all = append(all, block)
-		if t.judge.band.holds(block.reference) {
+		switch reason := cmp.Or(before, after); {
+		case reason != "":
+			throttled, why = throttled+1, reason
+		case t.judge.band.holds(block.reference):
 			kept = append(kept, block)
 		}
+		before = after
 	}
-	noisy := len(all) - len(kept)
+	noisy := len(all) - len(kept) - throttled
 	if len(kept) < glanceBlocks { // the machine is never quiet: all blocks say more than none
 		kept = all
 	}
-	return kept.sum(noisy), nil
+	result := kept.sum(noisy)
+	result.throttled, result.reason = throttled, why
+	return result, nil
+}
+
+// throttled asks the device whether something slows it down, and what.
+func (t *trial) throttled(ctx context.Context) (string, error) {
+	if !t.judge.target.traits().telemetry {
+		return "", nil
+	}
+	telemetry, _, err := t.worker.Telemetry(ctx, runFloor)
+	if err != nil {
+		return "", t.ended(err, "read telemetry")
+	}
+	return telemetry.Throttled(), nil
 }
 
 // enough decides after each block whether the next is worth its time.
@@ -130,8 +172,12 @@ type blocks struct {
 }
 
 func newBlocks(v card.Variant, t *trial) *blocks {
-	us := max(v.EagerUS, t.runUS[v.ID], 0.01)
+	traits := t.judge.target.traits()
+	us := max(v.EagerUS, t.runUS[v.ID]-traits.overheadUS, 0.01)
 	b := &blocks{trial: t, variant: v, kernel: t.kernels[v.ID], samples: perSide, inner: int(min(max(math.Ceil(sampleUS/us), 1), mostInner))}
+	if all := min(len(t.open.prepared.Timing[v.ID]), mostInner); traits.rotate && us*float64(all) <= longUS {
+		b.inner = max(b.inner, all)
+	}
 	if us*float64(b.inner) > longUS {
 		b.samples = 1
 	}

@@ -22,8 +22,9 @@ const (
 	literal // a string, a character, or the <name> of an include
 )
 
+// refuse begins with the line of the source.
 func (t token) refuse(format string, args ...any) error {
-	return fmt.Errorf("candidate.cc:%d: %s", t.line, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%d: %s", t.line, fmt.Sprintf(format, args...))
 }
 
 // lexer reads characters after line splicing.
@@ -52,9 +53,9 @@ func splice(source string) (*lexer, error) {
 				continue
 			}
 		case c == '?' && i+2 < len(source) && source[i+1] == '?' && strings.IndexByte("=/'()!<>-", source[i+2]) >= 0:
-			return nil, fmt.Errorf("candidate.cc:%d: the trigraph `%s`", line, source[i:i+3])
+			return nil, fmt.Errorf("%d: the trigraph `%s`", line, source[i:i+3])
 		case c < ' ' && c != '\n' && c != '\t' || c == 0x7f:
-			return nil, fmt.Errorf("candidate.cc:%d: the control character %#02x", line, c)
+			return nil, fmt.Errorf("%d: the control character %#02x", line, c)
 		}
 		l.text, l.lines = append(l.text, c), append(l.lines, line)
 		if c == '\n' {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/kernelforge/kernelforge/go/card"
 )
@@ -27,6 +28,7 @@ type (
 		Header
 		Runtime string `json:"runtime"` // path of libkfruntime.so
 		Threads int    `json:"threads"`
+		Device  int    `json:"device"` // CUDA ordinal, or -1: host
 	}
 	Map struct {
 		Header
@@ -59,6 +61,7 @@ type (
 		Header
 		Kernel int `json:"kernel"`
 	}
+	ReadTelemetry struct{ Header }
 )
 
 // Buffer is shared memory that travels as a descriptor beside the frame.
@@ -80,6 +83,7 @@ const (
 	MaxSamples = 100_000
 	MaxInner   = 10_000_000
 	MaxThreads = 1024
+	MaxDevice  = 255
 )
 
 // DecodeRequest reads a request strictly: the op decides which fields must be there.
@@ -106,8 +110,10 @@ func DecodeRequest(body []byte) (Request, error) {
 		request = &Time{}
 	case "unload":
 		request = &Unload{}
+	case "telemetry":
+		request = &ReadTelemetry{}
 	default:
-		return nil, fmt.Errorf("read a request: op %q (expected hello, map, unmap, load, run, time or unload)", head.Op)
+		return nil, fmt.Errorf("read a request: op %q (expected hello, map, unmap, load, run, time, unload or telemetry)", head.Op)
 	}
 	if err := card.Decode(body, request); err != nil {
 		return nil, fmt.Errorf("read a `%s` request: %w", head.Op, err)
@@ -120,6 +126,9 @@ func validate(request Request) error {
 	case *Hello:
 		if r.Threads < 1 || r.Threads > MaxThreads {
 			return fmt.Errorf("`threads`: %d (expected 1 to %d)", r.Threads, MaxThreads)
+		}
+		if r.Device < -1 || r.Device > MaxDevice {
+			return fmt.Errorf("`device`: %d (expected an ordinal up to %d, or -1: host)", r.Device, MaxDevice)
 		}
 	case *Map:
 		if len(r.Buffers) != r.FDs || r.FDs > MaxFDs {
@@ -154,11 +163,12 @@ type Fault struct {
 	Hint string `json:"hint"`
 }
 
-// Codes of a Fault. The first three are about the candidate, the rest say that the harness is broken.
+// Codes of a Fault. The first four are about the candidate, the rest say that the harness is broken. After FaultDevice the worker ends.
 const (
 	FaultSpec    = "bad_spec"
 	FaultCode    = "bad_code"
 	FaultLaunch  = "launch_error"
+	FaultDevice  = "device_fault"
 	FaultRequest = "bad_request"
 	FaultSystem  = "system"
 )
@@ -176,9 +186,10 @@ type Answer struct {
 type (
 	HelloAnswer struct {
 		Answer
-		PID  int    `json:"pid"`
-		ABI  uint32 `json:"abi"`
-		Tier int    `json:"tier"`
+		PID    int     `json:"pid"`
+		ABI    uint32  `json:"abi"`
+		Tier   int     `json:"tier"`
+		Device *Device `json:"device,omitempty"` // CUDA only
 	}
 	MapAnswer struct {
 		Answer
@@ -198,4 +209,54 @@ type (
 		SamplesNS   []float64 `json:"samples_ns"`
 		ReferenceNS float64   `json:"reference_ns"`
 	}
+	TelemetryAnswer struct {
+		Answer
+		Telemetry *Telemetry `json:"telemetry"`
+		Why       string     `json:"why"` // there is none
+	}
 )
+
+// Device is a CUDA device as a worker found it.
+type Device struct {
+	Name        string `json:"name"`
+	Major       int    `json:"major"`
+	Minor       int    `json:"minor"`
+	SMCount     int    `json:"sm_count"`
+	Driver      int    `json:"driver"` // the CUDA version that the driver speaks, 1000 x major + 10 x minor
+	Warp        int    `json:"warp"`
+	L2Bytes     int64  `json:"l2_bytes"`
+	SmemOptin   int64  `json:"smem_optin"`
+	MemoryBytes int64  `json:"memory_bytes"`
+	VMM         bool   `json:"vmm"`
+	ReadOnly    bool   `json:"read_only"`
+	UUID        string `json:"uuid"` // "GPU-01234567-89ab-cdef-0123-456789abcdef"
+	PCI         string `json:"pci"`
+	Mode        string `json:"mode"` // compute mode: "default", "exclusive_process", "prohibited"; "" where NVML does not say
+	MPS         bool   `json:"mps"`  // a process on it is a client of an MPS server
+}
+
+// Telemetry is what NVML says of the GPU at one moment. What it does not say is 0.
+type Telemetry struct {
+	ClocksSMMHz     int      `json:"clocks_sm_mhz"`
+	ClocksMemMHz    int      `json:"clocks_mem_mhz"`
+	Throttle        []string `json:"throttle"` // names of NVML's reasons, such as "hw_thermal_slowdown"
+	PowerW          float64  `json:"power_w"`
+	TemperatureC    int      `json:"temperature_c"`
+	MemoryUsedBytes int64    `json:"memory_used_bytes"`
+}
+
+// disturbing are the reasons under which a time says more about the machine's cooling or power supply than about a kernel. Idle clocks, clocks
+// that the user has set and the power cap are not among them: both sides of a pair run under them.
+var disturbing = []string{"hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown"}
+
+// Throttled is the first disturbing reason, or "".
+func (t *Telemetry) Throttled() string {
+	if t != nil {
+		for _, reason := range t.Throttle {
+			if slices.Contains(disturbing, reason) {
+				return reason
+			}
+		}
+	}
+	return ""
+}

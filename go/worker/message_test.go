@@ -48,12 +48,12 @@ func TestTheExamplesOfTheDocumentAreRead(t *testing.T) {
 	if requests == 0 || answers < 2 {
 		t.Fatalf("%d requests and %d answers found in the document", requests, answers)
 	}
-	for _, op := range []string{"hello", "map", "unmap", "load", "run", "time", "unload"} {
+	for _, op := range []string{"hello", "map", "unmap", "load", "run", "time", "unload", "telemetry"} {
 		if !strings.Contains(section, "| `"+op+"` |") {
 			t.Errorf("the document does not describe `%s`", op)
 		}
 	}
-	for _, code := range []string{FaultSpec, FaultCode, FaultLaunch, FaultRequest, FaultSystem} {
+	for _, code := range []string{FaultSpec, FaultCode, FaultLaunch, FaultDevice, FaultRequest, FaultSystem} {
 		if !strings.Contains(section, "`"+code+"`") {
 			t.Errorf("the document does not name the error code `%s`", code)
 		}
@@ -82,8 +82,10 @@ func TestARequestThatBreaksItsFormIsRefused(t *testing.T) {
 		{`{"id": 1, "op": "run", "kernel": 1, "slots": [], "extra": 1}`, "extra"},
 		{`{"id": 1, "op": "run", "kernel": "1", "slots": []}`, "kernel"},
 		{`{"id": 1, "op": "format_disk"}`, "format_disk"},
-		{`{"id": 1, "op": "hello", "runtime": "r", "threads": 0}`, "threads"},
-		{`{"id": 1, "op": "hello", "runtime": "r", "threads": 100000}`, "threads"},
+		{`{"id": 1, "op": "hello", "runtime": "r", "threads": 0, "device": -1}`, "threads"},
+		{`{"id": 1, "op": "hello", "runtime": "r", "threads": 100000, "device": -1}`, "threads"},
+		{`{"id": 1, "op": "hello", "runtime": "r", "threads": 1, "device": -2}`, "device"},
+		{`{"id": 1, "op": "hello", "runtime": "r", "threads": 1}`, "device"},
 		{`{"id": 1, "op": "map", "buffers": [{"id": 1, "bytes": 8, "writable": true}], "fds": 2}`, "fds"},
 		{`{"id": 1, "op": "map", "buffers": [{"id": 1, "bytes": 0, "writable": true}], "fds": 1}`, "buffer 1"},
 		{`{"id": 1, "op": "map", "buffers": [{"id": 1, "bytes": 18446744073709551615, "writable": true}], "fds": 1}`, "buffer 1"},

@@ -18,20 +18,23 @@ import (
 
 // Config says which program to start and what it may use.
 type Config struct {
-	Path    string // the program kernelforge-worker
-	Runtime string // libkfruntime.so
-	Scratch string // an existing folder; the worker's working directory
-	Threads int
-	Tier    int // the confinement asked for; a worker that does not reach it is an error
+	Path      string            // the program kernelforge-worker
+	Runtime   string            // libkfruntime.so
+	Scratch   string            // an existing folder; the worker's working directory
+	Threads   int               // of the host target
+	Tier      int               // the confinement asked for; a worker that does not reach it is an error
+	CUDA      bool              // the target
+	Device    int               // CUDA: ordinal, as the user's process counts
+	UUID      string            // CUDA: the GPU that the ordinal means in the user's process, as Device.UUID; "" is not checked
+	Variables map[string]string // CUDA: variables of the user's process that it has set since it was started
 }
 
-// StartLimit bounds the start: the program's own start, opening the runtime and its threads.
+// StartLimit bounds the start: the program's own start, opening the runtime and its threads, or the driver and a context.
 const StartLimit = 20 * time.Second
 
 // Worker is one live worker process. One request at a time; not safe for concurrent use, but Kill may be called from anywhere.
 type Worker struct {
-	process *process
-	conn    *Conn
+	peer
 	last    int64
 	broken  error
 	regions map[int]region
@@ -48,7 +51,7 @@ type region struct {
 type Lost struct {
 	Timeout bool
 	Op      string
-	Signal  string // the ending in words: "SIGSEGV", "exit status 2"
+	Signal  string // the ending in words: "SIGSEGV", "exit status 2", "device fault"
 	Detail  string // what is known about the cause
 	Buffer  int    // the buffer next to the faulting address, -1 if none is near
 }
@@ -57,54 +60,65 @@ func (l *Lost) Error() string { return l.Detail }
 
 // Start starts a worker and greets it. An error says that the harness is broken.
 func Start(ctx context.Context, config Config) (*Worker, error) {
-	parent, child, err := Pair()
-	if err != nil {
-		return nil, err
-	}
-	defer child.Close()
 	command := exec.Command(config.Path, "serve")
 	command.Dir = config.Scratch
 	command.Env = Environment(config.Scratch)
-	command.ExtraFiles = []*os.File{child} // descriptor 3
-	p, err := start(command)
+	hello := &Hello{Header: Header{Op: "hello"}, Runtime: config.Runtime, Threads: config.Threads, Device: -1}
+	if config.CUDA {
+		command.Args = append(command.Args, "cuda")
+		command.Env = environment(config.Scratch, config.Variables, append([]string{"PATH", "LD_LIBRARY_PATH"}, deviceVariables...)...)
+		hello.Device, hello.Threads = config.Device, 1 // the pool is the host's
+	}
+	p, err := startPeer(command, func(end *os.File) { command.ExtraFiles = []*os.File{end} }) // descriptor 3
 	if err != nil {
-		parent.Close()
 		return nil, card.Fail(card.CodeJudge, "build it with `make build`, or name it in the setting `worker`", "start the worker `%s`: %w", config.Path, err)
 	}
-	conn, err := NewConn(parent)
+	w := &Worker{peer: p, regions: map[int]region{}}
+	if err = w.call(ctx, StartLimit, hello, nil, &w.Hello); err == nil {
+		err = w.greeted(config)
+	} else if ctx.Err() != nil {
+		err = ctx.Err()
+	} else {
+		err = w.notGreeted(config, err)
+	}
 	if err != nil {
-		p.kill()
+		w.Kill()
 		return nil, err
-	}
-	w := &Worker{process: p, conn: conn, regions: map[int]region{}}
-	err = w.call(ctx, StartLimit, &Hello{Header: Header{Op: "hello"}, Runtime: config.Runtime, Threads: config.Threads}, nil, &w.Hello)
-	if err != nil {
-		w.Kill()
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		said := ""
-		if text := p.stderr.String(); text != "" {
-			said = "; it said: " + Clean(text, 512)
-		}
-		return nil, card.Fail(card.CodeJudge, "`kernelforge doctor` checks the worker and its runtime", "start the worker `%s`: %w%s", config.Path, err, said)
-	}
-	if w.Hello.Tier < config.Tier {
-		w.Kill()
-		return nil, card.Fail(card.CodeJudge, "set `sandbox_tier` to a tier that this machine reaches", "start the worker `%s`: it reached sandbox tier %d (expected %d)",
-			config.Path, w.Hello.Tier, config.Tier)
 	}
 	return w, nil
 }
 
-// Kill ends the process group at once and waits for it. Safe to call again and from any goroutine.
-func (w *Worker) Kill() {
-	w.process.kill()
-	w.conn.Close()
+func (w *Worker) notGreeted(config Config, err error) error {
+	hint := "`kernelforge doctor` checks the worker and its runtime"
+	var fault *Fault
+	if errors.As(err, &fault) && fault.Hint != "" {
+		hint = fault.Hint
+	}
+	said := ""
+	if text := w.process.stderr.String(); text != "" {
+		said = "; it said: " + Clean(text, 512)
+	}
+	return card.Fail(card.CodeJudge, hint, "start the worker `%s`: %w%s", config.Path, err, said)
 }
 
-// PID is the number of the worker's process and of its group.
-func (w *Worker) PID() int { return w.process.pid }
+// greeted compares what the worker reached with what was asked for.
+func (w *Worker) greeted(config Config) error {
+	device := w.Hello.Device
+	switch {
+	case w.Hello.Tier < config.Tier:
+		return card.Fail(card.CodeJudge, "set `sandbox_tier` to a tier that this machine reaches", "start the worker `%s`: it reached sandbox tier %d (expected %d)",
+			config.Path, w.Hello.Tier, config.Tier)
+	case config.CUDA != (device != nil):
+		return card.Fail(card.CodeJudge, "rebuild it with `make build`", "start the worker `%s`: it has another target than asked for", config.Path)
+	case config.CUDA && config.UUID != "" && config.UUID != device.UUID:
+		return card.Fail(card.CodeJudge, "set CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER before Python starts, not in Python",
+			"start the worker on device %d: that is GPU `%s` there (expected `%s`, as in your process)", config.Device, device.UUID, config.UUID)
+	}
+	return nil
+}
+
+// Device is the CUDA device that the worker opened; nil on the host.
+func (w *Worker) Device() *Device { return w.Hello.Device }
 
 // Map gives the worker buffers; fds[i] belongs to buffers[i] and is borrowed. Long lists go in several frames.
 func (w *Worker) Map(ctx context.Context, limit time.Duration, buffers []Buffer, fds []int) error {
@@ -116,7 +130,7 @@ func (w *Worker) Map(ctx context.Context, limit time.Duration, buffers []Buffer,
 			return err
 		}
 		if len(answer.Data) != n {
-			return w.breach("map", "%d addresses for %d buffers", len(answer.Data), n)
+			return w.end(w.breach("map", "%d addresses for %d buffers", len(answer.Data), n))
 		}
 		for i, b := range buffers[:n] {
 			w.regions[b.ID] = region{answer.Data[i], b.Bytes, b.Writable}
@@ -191,11 +205,11 @@ func (w *Worker) Time(ctx context.Context, limit time.Duration, kernel int, sets
 		return nil, 0, err
 	}
 	if len(answer.SamplesNS) != samples || !(answer.ReferenceNS > 0) {
-		return nil, 0, w.breach("time", "%d samples (expected %d), reference %g ns", len(answer.SamplesNS), samples, answer.ReferenceNS)
+		return nil, 0, w.end(w.breach("time", "%d samples (expected %d), reference %g ns", len(answer.SamplesNS), samples, answer.ReferenceNS))
 	}
 	for _, ns := range answer.SamplesNS {
 		if !(ns > 0) {
-			return nil, 0, w.breach("time", "a sample of %g ns", ns)
+			return nil, 0, w.end(w.breach("time", "a sample of %g ns", ns))
 		}
 	}
 	return answer.SamplesNS, answer.ReferenceNS, nil
@@ -204,6 +218,13 @@ func (w *Worker) Time(ctx context.Context, limit time.Duration, kernel int, sets
 // Unload frees a kernel.
 func (w *Worker) Unload(ctx context.Context, limit time.Duration, kernel int) error {
 	return w.call(ctx, limit, &Unload{Header: Header{Op: "unload"}, Kernel: kernel}, nil, &Answer{})
+}
+
+// Telemetry reads the GPU's clocks, temperature and what slows it down; nil and why, where there is none.
+func (w *Worker) Telemetry(ctx context.Context, limit time.Duration) (*Telemetry, string, error) {
+	var answer TelemetryAnswer
+	err := w.call(ctx, limit, &ReadTelemetry{Header: Header{Op: "telemetry"}}, nil, &answer)
+	return answer.Telemetry, Clean(answer.Why, 256), err
 }
 
 // call sends a request and reads its answer strictly. Its error is a *Fault that the worker answered (the worker lives), a *Lost (it is
@@ -218,22 +239,25 @@ func (w *Worker) call(ctx context.Context, limit time.Duration, request Request,
 	w.last++
 	head := request.header()
 	head.ID = w.last
-	if err := w.conn.SetDeadline(time.Now().Add(limit)); err != nil {
-		return w.lost(head.Op, limit, err)
+	body, err := w.exchange(ctx, limit, head.Op, request, fds)
+	var lost *Lost
+	if errors.As(err, &lost) && !lost.Timeout {
+		if at, buffer := w.where(); at != "" {
+			lost.Detail, lost.Buffer = lost.Detail+", "+at, buffer
+		}
 	}
-	stop := context.AfterFunc(ctx, w.process.kill)
-	err := w.conn.Send(request, fds)
-	var body []byte
 	if err == nil {
-		body, err = w.conn.Receive()
+		err = w.read(head, body, answer)
 	}
-	if !stop() {
-		w.broken = ctx.Err()
-		return w.broken
+	var fault *Fault
+	if err != nil && !errors.As(err, &fault) {
+		w.broken = err
 	}
-	if err != nil {
-		return w.lost(head.Op, limit, err)
-	}
+	return err
+}
+
+// read takes an answer apart.
+func (w *Worker) read(head *Header, body []byte, answer any) error {
 	var first Answer
 	if err := json.Unmarshal(body, &first); err != nil {
 		return w.breach(head.Op, "%v", err)
@@ -241,52 +265,31 @@ func (w *Worker) call(ctx context.Context, limit time.Duration, request Request,
 	if first.ID != head.ID {
 		return w.breach(head.Op, "an answer to request %d (expected %d)", first.ID, head.ID)
 	}
-	if !first.OK {
-		if err := card.Decode(body, &first); err != nil {
+	if first.OK {
+		if err := card.Decode(body, answer); err != nil {
 			return w.breach(head.Op, "%v", err)
 		}
-		if first.Error == nil {
-			return w.breach(head.Op, "a refusal without an error")
-		}
-		fault := *first.Error
-		fault.Text, fault.Hint = Clean(fault.Text, 1024), Clean(fault.Hint, 256)
-		return &fault
+		return nil
 	}
-	if err := card.Decode(body, answer); err != nil {
+	if err := card.Decode(body, &first); err != nil {
 		return w.breach(head.Op, "%v", err)
 	}
-	return nil
-}
-
-// breach ends a worker that broke the protocol: its memory is no longer its own.
-func (w *Worker) breach(op, format string, args ...any) error {
-	w.process.kill()
-	w.broken = &Lost{Op: op, Signal: "broken frame", Buffer: -1,
-		Detail: fmt.Sprintf("the worker broke the protocol in `%s`: %s", op, Clean(fmt.Sprintf(format, args...), 256))}
-	return w.broken
-}
-
-// lost ends the worker, if it has not ended itself, and says why it is gone.
-func (w *Worker) lost(op string, limit time.Duration, cause error) error {
-	l := &Lost{Op: op, Buffer: -1}
-	if errors.Is(cause, os.ErrDeadlineExceeded) {
-		w.process.kill()
-		l.Timeout, l.Signal = true, "SIGKILL"
-		l.Detail = fmt.Sprintf("`%s` was not answered within %s: the worker was killed", op, limit.Round(time.Millisecond))
-	} else {
-		select { // the stream has ended; the process is ending, or has closed it and lives on
-		case <-w.process.done:
-		case <-time.After(time.Second):
-		}
-		w.process.kill()
-		l.Signal = w.process.ending()
-		l.Detail = fmt.Sprintf("the worker ended in `%s`: %s", op, l.Signal)
-		if at, buffer := w.where(); at != "" {
-			l.Detail, l.Buffer = l.Detail+", "+at, buffer
-		}
+	if first.Error == nil {
+		return w.breach(head.Op, "a refusal without an error")
 	}
-	w.broken = l
-	return l
+	fault := *first.Error
+	fault.Text, fault.Hint = Clean(fault.Text, 1024), Clean(fault.Hint, 256)
+	if fault.Code == FaultDevice { // its context is lost: the process is of no more use
+		w.process.kill()
+		return &Lost{Op: head.Op, Signal: "device fault", Detail: fault.Text, Buffer: -1}
+	}
+	return &fault
+}
+
+// end keeps why the worker is gone, for every later request.
+func (w *Worker) end(lost *Lost) error {
+	w.broken = lost
+	return lost
 }
 
 // nearby is how far from a buffer an address may be to be told as relative to it.

@@ -145,7 +145,7 @@ type slotJSON struct {
 }
 
 func (r *scriptedReferee) buffer(buffers *[]bufferJSON, size int, writable bool) (view []byte, id int, err error) {
-	memory, err := r.library.NewMemory(uint64(size))
+	memory, err := r.library.NewMemory(uint64(size), kfr.Host)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -226,7 +226,7 @@ func (r *scriptedReferee) check(task taskHead) (any, error) {
 }
 
 func (r *scriptedReferee) reference() (float64, error) {
-	samples, err := r.library.TimeReference(3, r.parallel)
+	samples, err := r.library.TimeReference(kfr.Host, 3, r.parallel)
 	if err != nil {
 		return 0, err
 	}

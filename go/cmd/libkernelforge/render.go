@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/host"
@@ -13,12 +14,12 @@ import (
 
 type renderRequest struct {
 	Card   json.RawMessage `json:"card"`
-	Facts  *factsRequest   `json:"facts"`  // none: this machine's
-	Family *string         `json:"family"` // none: every family that applies
-	Params *map[string]int `json:"params"` // of that family; what is not named has its default
+	Facts  json.RawMessage `json:"facts,omitempty"` // none: this machine's, on the host
+	Family *string         `json:"family"`          // none: every family that applies
+	Params *map[string]int `json:"params"`          // of that family; what is not named has its default
 }
 
-type factsRequest struct {
+type hostFacts struct {
 	Target    string `json:"target"`
 	ISA       string `json:"isa"`
 	Threads   int    `json:"threads"`
@@ -26,6 +27,32 @@ type factsRequest struct {
 	L2Bytes   int64  `json:"l2_bytes"`
 	LLCBytes  int64  `json:"llc_bytes"`
 	CacheLine int64  `json:"cache_line"`
+}
+
+type cudaFacts struct {
+	Target    string `json:"target"`
+	Arch      string `json:"arch"`
+	SMCount   int    `json:"sm_count"`
+	L2Bytes   int64  `json:"l2_bytes"`
+	SmemOptin int64  `json:"smem_optin"`
+}
+
+// factsOf reads the facts of the card's target, or takes this machine's.
+func factsOf(c *card.Card, text json.RawMessage) (propose.Facts, error) {
+	given := len(text) > 0 && string(text) != "null"
+	switch {
+	case given && c.Target == "cuda":
+		var f cudaFacts
+		err := card.Decode(text, &f)
+		return propose.Facts{Target: f.Target, Arch: f.Arch, SMCount: f.SMCount, L2Bytes: f.L2Bytes, SmemOptin: f.SmemOptin}, err
+	case given:
+		var f hostFacts
+		err := card.Decode(text, &f)
+		return propose.Facts{Target: f.Target, ISA: f.ISA, Threads: f.Threads, L1Bytes: f.L1Bytes, L2Bytes: f.L2Bytes, LLCBytes: f.LLCBytes, CacheLine: f.CacheLine}, err
+	case c.Target == "cuda":
+		return propose.Facts{}, card.Fail(card.CodeRequest, "give them: {target, arch, sm_count, l2_bytes, smem_optin}", "`facts` of a device are missing: the core opens none here")
+	}
+	return host.ThisMachine("/").Facts(c.Threads), nil
 }
 
 type renderedFamily struct {
@@ -45,9 +72,12 @@ func renderTemplates(request renderRequest) (any, error) {
 	if err != nil {
 		return nil, card.Fail(card.CodeRequest, "", "render: %w", err)
 	}
-	facts := host.ThisMachine("/").Facts(c.Threads)
-	if f := request.Facts; f != nil {
-		facts = propose.Facts{Target: f.Target, ISA: f.ISA, Threads: f.Threads, L1Bytes: f.L1Bytes, L2Bytes: f.L2Bytes, LLCBytes: f.LLCBytes, CacheLine: f.CacheLine}
+	facts, err := factsOf(c, request.Facts)
+	if err == nil && facts.Target != c.Target {
+		err = fmt.Errorf("`facts.target` is `%s` (expected `%s`, the card's)", facts.Target, c.Target)
+	}
+	if err != nil {
+		return nil, card.Fail(card.CodeRequest, card.AsError(err).Hint, "render: %w", err)
 	}
 	families, candidates := []renderedFamily{}, []card.Candidate{}
 	for _, family := range template.Applicable(c) {

@@ -13,6 +13,7 @@ import (
 	"github.com/kernelforge/kernelforge/go/forge"
 	"github.com/kernelforge/kernelforge/go/host"
 	"github.com/kernelforge/kernelforge/go/judge"
+	"github.com/kernelforge/kernelforge/go/propose"
 	"github.com/kernelforge/kernelforge/go/propose/template"
 	"github.com/kernelforge/kernelforge/go/store"
 )
@@ -62,7 +63,10 @@ func startStudy(request startRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	facts := host.ThisMachine("/").Facts(about.Cards[0].Threads)
+	var facts propose.Facts // of a device: only the judge's worker opens it
+	if about.Target == "host" {
+		facts = host.ThisMachine("/").Facts(about.Cards[0].Threads)
+	}
 	study, err := forge.Start(forge.Config{Store: opened, Study: about, Settings: request.Settings, Facts: facts, Proposer: template.New(facts),
 		Judge: judgeOf(about, request.Settings)})
 	if err != nil {
@@ -82,7 +86,8 @@ func startStudy(request startRequest) (any, error) {
 func judgeOf(about *store.Study, settings forge.Settings) func(judge.Referee) (forge.Judge, error) {
 	return func(referee judge.Referee) (forge.Judge, error) {
 		made, err := judge.New(judge.Config{Worker: settings.Worker, Runtime: settings.Runtime, Compiler: settings.Compiler, Cache: settings.Cache,
-			Scratch: settings.Scratch, Jobs: max(1, settings.Jobs), Threads: about.Cards[0].Threads, Tier: settings.SandboxTier, Target: about.Target}, referee)
+			Scratch: settings.Scratch, Jobs: max(1, settings.Jobs), Threads: about.Cards[0].Threads, Tier: settings.SandboxTier, Target: about.Target,
+			NVRTC: settings.NVRTC, Device: settings.Device, UUID: settings.UUID, Variables: settings.Variables}, referee)
 		if err != nil {
 			return nil, err // not `made`: a nil *Judge in an interface is not nil
 		}

@@ -99,6 +99,28 @@ type cInfo struct {
 	threads                     int32
 }
 
+// Device is kfr_device_info.
+type Device struct {
+	name                                [128]byte
+	Major, Minor, SMCount, Driver, Warp int32
+	L2Bytes, SmemOptin, MemoryBytes     int64
+	vmm, readOnly                       uint8
+	UUID                                [16]uint8
+	pci                                 [32]byte
+}
+
+// Name is the device's, as the driver says it.
+func (d *Device) Name() string { return text(d.name[:]) }
+
+// PCI is the device's address, "0000:19:00.0".
+func (d *Device) PCI() string { return text(d.pci[:]) }
+
+// VMM says whether buffers have unmapped ranges on both sides.
+func (d *Device) VMM() bool { return d.vmm != 0 }
+
+// ReadOnly says whether an import that is not writable cannot be written by a kernel.
+func (d *Device) ReadOnly() bool { return d.readOnly != 0 }
+
 // Handles of the library. They are C memory; 0 is none.
 type (
 	Plan   uintptr
@@ -108,6 +130,9 @@ type (
 
 // Library is an opened libkfruntime.so. It is never closed.
 type Library struct {
+	deviceOpen func(device int32, info *Device, e *cError) int32
+	streamWait func(device int32, stream uintptr, e *cError) int32
+
 	planCreate func(json unsafe.Pointer, jsonN uintptr, image unsafe.Pointer, imageN uintptr, device int32, plan *Plan, e *cError) int32
 	planFree   func(plan Plan)
 	planInfo   func(plan Plan, info *cInfo) int32
@@ -154,6 +179,8 @@ func Open(path string) (*Library, error) {
 		return nil, fmt.Errorf("load the runtime `%s`: abi %d (expected %d)", path, found, ABI)
 	}
 	l := &Library{}
+	bind(&l.deviceOpen, "kfr_device_open")
+	bind(&l.streamWait, "kfr_stream_wait")
 	bind(&l.planCreate, "kfr_plan_create")
 	bind(&l.planFree, "kfr_plan_free")
 	bind(&l.planInfo, "kfr_plan_info_get")
@@ -184,6 +211,21 @@ func (l *Library) Now() int64 { return l.now() }
 func (l *Library) ReportFaults(fd int) error {
 	e := &cError{}
 	return e.is(l.faultReport(int32(fd), e), "report faults")
+}
+
+// OpenDevice opens the CUDA driver and makes a device's primary context current on this thread.
+func (l *Library) OpenDevice(device int32) (*Device, error) {
+	info, e := &Device{}, &cError{}
+	if err := e.is(l.deviceOpen(device, info, e), fmt.Sprintf("open device %d", device)); err != nil {
+		return nil, err
+	}
+	return info, nil
+}
+
+// Wait returns when everything that was launched on the device's default stream is done. A fault of a kernel is told here.
+func (l *Library) Wait(device int32) error {
+	e := &cError{}
+	return e.is(l.streamWait(device, 0, e), fmt.Sprintf("wait for device %d", device))
 }
 
 // NewPool makes a fixed pool of threads and the way to it. Free it with FreePool.
@@ -248,32 +290,32 @@ func (l *Library) TimePlan(plan Plan, sets []uintptr, nsets, samples, inner int,
 	return out, err
 }
 
-// TimeReference times the reference kernel, nanoseconds.
-func (l *Library) TimeReference(samples int, parallel *Parallel) ([]float64, error) {
+// TimeReference times the reference kernel, nanoseconds. parallel is the host's.
+func (l *Library) TimeReference(device int32, samples int, parallel *Parallel) ([]float64, error) {
 	out := make([]float64, samples)
 	e := &cError{}
-	return out, e.is(l.timeReference(Host, parallel, 0, uint32(samples), &out[0], e), "time the reference kernel")
+	return out, e.is(l.timeReference(device, parallel, 0, uint32(samples), &out[0], e), "time the reference kernel")
 }
 
 // NewMemory makes shared memory with guard pages, as the trusted process does.
-func (l *Library) NewMemory(bytes uint64) (Memory, error) {
+func (l *Library) NewMemory(bytes uint64, device int32) (Memory, error) {
 	var memory Memory
 	e := &cError{}
-	return memory, e.is(l.bufferCreate(bytes, Host, &memory, e), "make a shared buffer")
+	return memory, e.is(l.bufferCreate(bytes, device, &memory, e), "make a shared buffer")
 }
 
 // Import maps shared memory of another process. The descriptor is borrowed.
-func (l *Library) Import(fd int, bytes uint64, writable bool) (Memory, error) {
+func (l *Library) Import(fd int, bytes uint64, writable bool, device int32) (Memory, error) {
 	var memory Memory
 	var write int32
 	if writable {
 		write = 1
 	}
 	e := &cError{}
-	return memory, e.is(l.bufferImport(int32(fd), bytes, write, Host, &memory, e), "import a shared buffer")
+	return memory, e.is(l.bufferImport(int32(fd), bytes, write, device, &memory, e), "import a shared buffer")
 }
 
-// Data is the first address of the mapping.
+// Data is the first address of the mapping: a device address for a device.
 func (l *Library) Data(memory Memory) uintptr { return l.bufferData(memory) }
 
 // Bytes is the length of the mapping, whole pages.

@@ -1,10 +1,13 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"unsafe"
 
+	"github.com/kernelforge/kernelforge/go/worker"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,9 +23,6 @@ type workspace struct {
 
 func newWorkspace(bytes uint64) (workspace, error) {
 	page := uint64(unix.Getpagesize())
-	if bytes > maxWorkspace {
-		return workspace{}, fmt.Errorf("load: a workspace of %d bytes (expected at most %d)", bytes, uint64(maxWorkspace))
-	}
 	used := (bytes + 63) / 64 * 64
 	middle := max((used+page-1)/page, 1) * page
 	mapping, err := unix.Mmap(-1, 0, int(middle+2*page), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
@@ -42,4 +42,38 @@ func (w workspace) free() { _ = unix.Munmap(w.mapping) }
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[len(sorted)/2]
+}
+
+// address of a slot; 0 for none. Offsets are checked against the mapping, not against the tensor: its guard is the unmapped range.
+func (l *Loop) address(slot *worker.Slot) (uintptr, error) {
+	if slot == nil {
+		return 0, nil
+	}
+	mapped, found := l.buffers[slot.Buffer]
+	if !found {
+		return 0, fmt.Errorf("no buffer %d", slot.Buffer)
+	}
+	if slot.Offset < 0 || uint64(slot.Offset) > mapped.bytes {
+		return 0, fmt.Errorf("offset %d in buffer %d of %d bytes", slot.Offset, slot.Buffer, mapped.bytes)
+	}
+	return mapped.data + uintptr(slot.Offset), nil
+}
+
+func readImage(fd int) ([]byte, error) {
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return nil, fmt.Errorf("load: read the image: %w", err)
+	}
+	if stat.Size <= 0 || stat.Size > worker.MaxImage {
+		return nil, fmt.Errorf("load: an image of %d bytes (expected 1 to %d)", stat.Size, worker.MaxImage)
+	}
+	image := make([]byte, stat.Size)
+	for done := 0; done < len(image); {
+		n, err := unix.Pread(fd, image[done:], int64(done))
+		if err != nil || n == 0 {
+			return nil, fmt.Errorf("load: read the image: %d of %d bytes: %w", done, len(image), errors.Join(err, io.ErrUnexpectedEOF))
+		}
+		done += n
+	}
+	return image, nil
 }

@@ -18,20 +18,23 @@ import (
 
 	"github.com/kernelforge/kernelforge/go/worker"
 	"github.com/kernelforge/kernelforge/go/worker/kfr"
-	"golang.org/x/sys/unix"
 )
 
 // Loop is one worker process.
 type Loop struct {
-	conn     *worker.Conn
-	confine  func(*kfr.Library) (int, error)
-	device   int32
-	library  *kfr.Library
-	pool     kfr.Pool
-	parallel *kfr.Parallel
-	buffers  map[int]buffer
-	kernels  map[int]*kernel
-	next     int
+	conn      *worker.Conn
+	openMeter OpenMeter
+	confine   func(*kfr.Library) (int, error)
+	device    int32
+	library   *kfr.Library
+	pool      kfr.Pool
+	parallel  *kfr.Parallel // host
+	meter     Meter         // device; nil: noMeter says why
+	noMeter   string
+	faulted   bool // the device's context is lost, and this process is of no more use
+	buffers   map[int]buffer
+	kernels   map[int]*kernel
+	next      int
 }
 
 type buffer struct {
@@ -43,13 +46,14 @@ type buffer struct {
 type kernel struct {
 	plan       kfr.Plan
 	info       kfr.Info
-	workspaces []workspace
+	workspaces []scratch
 }
 
-// New makes a loop. confine is called once, at `hello`, when the runtime is open and before any candidate: it does what is left to do for
-// the confinement of this process, and says which tier that is.
-func New(conn *worker.Conn, device int32, confine func(*kfr.Library) (int, error)) *Loop {
-	return &Loop{conn: conn, device: device, confine: confine, buffers: map[int]buffer{}, kernels: map[int]*kernel{}, next: 1}
+// New makes a loop. confine is called once, at `hello`, when the runtime and the device are open and before any candidate: it does what is left
+// to do for the confinement of this process, and says which tier that is. open may be nil: no telemetry.
+func New(conn *worker.Conn, open OpenMeter, confine func(*kfr.Library) (int, error)) *Loop {
+	return &Loop{conn: conn, openMeter: open, device: kfr.Host, noMeter: "the host has none", confine: confine, buffers: map[int]buffer{},
+		kernels: map[int]*kernel{}, next: 1}
 }
 
 // frame is a request as it arrived.
@@ -104,6 +108,9 @@ func (l *Loop) Serve(ctx context.Context, gone func()) error {
 		if err := l.conn.Send(answer, nil); err != nil {
 			return err
 		}
+		if l.faulted {
+			return errors.New("serve: a kernel faulted on the device: this process has no context any more")
+		}
 	}
 	return nil
 }
@@ -140,9 +147,14 @@ func (l *Loop) answer(f frame) any {
 	case *worker.Unload:
 		ok.ID = r.ID
 		answer, err = ok, l.unload(r.Kernel)
+	case *worker.ReadTelemetry:
+		ok.ID = r.ID
+		answer, err = l.telemetry(ok), l.ready(len(f.fds), 0)
 	}
 	if err != nil {
-		return refusal(ok.ID, err)
+		refused := refusal(ok.ID, err)
+		l.faulted = refused.Error.Code == worker.FaultDevice
+		return refused
 	}
 	return answer
 }
@@ -160,6 +172,8 @@ func refusal(id int64, err error) worker.Answer {
 			fault.Code = worker.FaultCode
 		case kfr.Launch:
 			fault.Code = worker.FaultLaunch
+		case kfr.Faulted:
+			fault.Code = worker.FaultDevice
 		case kfr.System, kfr.NoDevice, kfr.Driver:
 			fault.Code = worker.FaultSystem
 		}
@@ -175,16 +189,22 @@ func (l *Loop) hello(r *worker.Hello, ok worker.Answer) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool, parallel, err := library.NewPool(r.Threads)
+	answer := worker.HelloAnswer{Answer: ok, PID: os.Getpid(), ABI: kfr.ABI}
+	var pool kfr.Pool
+	var parallel *kfr.Parallel
+	if r.Device == kfr.Host {
+		pool, parallel, err = library.NewPool(r.Threads)
+	} else {
+		answer.Device, err = l.openDevice(library, int32(r.Device))
+	}
 	if err != nil {
 		return nil, err
 	}
-	tier, err := l.confine(library)
-	if err != nil {
+	if answer.Tier, err = l.confine(library); err != nil {
 		return nil, err
 	}
-	l.library, l.pool, l.parallel = library, pool, parallel
-	return worker.HelloAnswer{Answer: ok, PID: os.Getpid(), ABI: kfr.ABI, Tier: tier}, nil
+	l.library, l.pool, l.parallel, l.device = library, pool, parallel, int32(r.Device)
+	return answer, nil
 }
 
 func (l *Loop) mapBuffers(r *worker.Map, fds []int, ok worker.Answer) (any, error) {
@@ -196,7 +216,7 @@ func (l *Loop) mapBuffers(r *worker.Map, fds []int, ok worker.Answer) (any, erro
 		if _, taken := l.buffers[b.ID]; taken {
 			return nil, fmt.Errorf("map: buffer %d is mapped already", b.ID)
 		}
-		memory, err := l.library.Import(fds[i], b.Bytes, b.Writable)
+		memory, err := l.library.Import(fds[i], b.Bytes, b.Writable, l.device)
 		if err != nil {
 			return nil, err
 		}
@@ -234,7 +254,7 @@ func (l *Loop) load(r *worker.Load, fds []int, ok worker.Answer) (any, error) {
 	}
 	k := &kernel{plan: plan, info: info}
 	for _, bytes := range info.WorkspaceBytes {
-		w, err := newWorkspace(bytes)
+		w, err := l.newScratch(bytes)
 		if err != nil {
 			l.drop(k)
 			return nil, err
@@ -270,6 +290,9 @@ func (l *Loop) run(r *worker.Run, ok worker.Answer) (any, error) {
 	if err := l.library.Launch(k.plan, slots, l.parallel); err != nil {
 		return nil, err
 	}
+	if err := l.wait(); err != nil {
+		return nil, err
+	}
 	return worker.RunAnswer{Answer: ok, US: float64(l.library.Now()-start) / 1e3}, nil
 }
 
@@ -299,7 +322,7 @@ func (l *Loop) time(r *worker.Time, ok worker.Answer) (any, error) {
 		}
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // no collection beside a measurement
-	reference, err := l.library.TimeReference(referenceSamples, l.parallel)
+	reference, err := l.library.TimeReference(l.device, referenceSamples, l.parallel)
 	if err != nil {
 		return nil, err
 	}
@@ -327,15 +350,18 @@ func (l *Loop) drop(k *kernel) {
 	l.library.FreePlan(k.plan)
 }
 
-// free gives back everything; the process of a worker ends here, a test's does not.
+// free gives back everything; the process of a worker ends here, a test's does not. What belongs to a lost context is gone with its process.
 func (l *Loop) free() {
+	if l.faulted {
+		return
+	}
 	for number := range l.kernels {
 		_ = l.unload(number)
 	}
 	for _, mapped := range l.buffers {
 		l.library.FreeMemory(mapped.memory)
 	}
-	if l.library != nil {
+	if l.pool != 0 {
 		l.library.FreePool(l.pool)
 	}
 }
@@ -348,38 +374,4 @@ func (l *Loop) ready(fds, want int) error {
 		return fmt.Errorf("%d file descriptors came with the frame (expected %d)", fds, want)
 	}
 	return nil
-}
-
-// address of a slot; 0 for none. Offsets are checked against the mapping, not against the tensor: its guard is the unmapped range.
-func (l *Loop) address(slot *worker.Slot) (uintptr, error) {
-	if slot == nil {
-		return 0, nil
-	}
-	mapped, found := l.buffers[slot.Buffer]
-	if !found {
-		return 0, fmt.Errorf("no buffer %d", slot.Buffer)
-	}
-	if slot.Offset < 0 || uint64(slot.Offset) > mapped.bytes {
-		return 0, fmt.Errorf("offset %d in buffer %d of %d bytes", slot.Offset, slot.Buffer, mapped.bytes)
-	}
-	return mapped.data + uintptr(slot.Offset), nil
-}
-
-func readImage(fd int) ([]byte, error) {
-	var stat unix.Stat_t
-	if err := unix.Fstat(fd, &stat); err != nil {
-		return nil, fmt.Errorf("load: read the image: %w", err)
-	}
-	if stat.Size <= 0 || stat.Size > worker.MaxImage {
-		return nil, fmt.Errorf("load: an image of %d bytes (expected 1 to %d)", stat.Size, worker.MaxImage)
-	}
-	image := make([]byte, stat.Size)
-	for done := 0; done < len(image); {
-		n, err := unix.Pread(fd, image[done:], int64(done))
-		if err != nil || n == 0 {
-			return nil, fmt.Errorf("load: read the image: %d of %d bytes: %w", done, len(image), errors.Join(err, io.ErrUnexpectedEOF))
-		}
-		done += n
-	}
-	return image, nil
 }

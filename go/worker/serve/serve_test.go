@@ -55,7 +55,7 @@ func newClient(t *testing.T) *client {
 	}
 	served := make(chan error)
 	gone := make(chan struct{}, 1)
-	loop := New(theirs, kfr.Host, func(*kfr.Library) (int, error) { return 0, nil })
+	loop := New(theirs, nil, func(*kfr.Library) (int, error) { return 0, nil })
 	go func() { served <- loop.Serve(context.Background(), func() { gone <- struct{}{} }) }()
 	t.Cleanup(func() {
 		ours.Close()
@@ -97,7 +97,7 @@ func head(op string) worker.Header { return worker.Header{ID: 1, Op: op} }
 func (c *client) hello() {
 	c.Helper()
 	var answer worker.HelloAnswer
-	c.ask(&worker.Hello{Header: head("hello"), Runtime: realRuntime(c.T), Threads: 2}, nil, "", &answer)
+	c.ask(&worker.Hello{Header: head("hello"), Runtime: realRuntime(c.T), Threads: 2, Device: kfr.Host}, nil, "", &answer)
 	if answer.PID != os.Getpid() || answer.ABI != kfr.ABI {
 		c.Fatalf("found %+v", answer)
 	}
@@ -149,7 +149,7 @@ func TestAKernelIsLoadedRunAndTimedOnSharedMemory(t *testing.T) {
 	fds := make([]int, 2)
 	views := make([][]float32, 2)
 	for i := range fds {
-		m, err := library.NewMemory(4000)
+		m, err := library.NewMemory(4000, kfr.Host)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +209,7 @@ func TestAKernelIsLoadedRunAndTimedOnSharedMemory(t *testing.T) {
 	}
 	c.ask(&worker.Load{Header: head("load"), Plan: json.RawMessage(plan), FDs: 1}, []int{int(file.Fd())}, worker.FaultCode, nil)
 	c.ask(&worker.Unmap{Header: head("unmap"), Buffers: []int{7}}, nil, worker.FaultRequest, nil)
-	c.ask(&worker.Hello{Header: head("hello"), Runtime: realRuntime(t), Threads: 2}, nil, worker.FaultRequest, nil)
+	c.ask(&worker.Hello{Header: head("hello"), Runtime: realRuntime(t), Threads: 2, Device: kfr.Host}, nil, worker.FaultRequest, nil)
 
 	c.ask(&worker.Unload{Header: head("unload"), Kernel: loaded.Kernel}, nil, "", &worker.Answer{})
 	c.ask(&worker.Unmap{Header: head("unmap"), Buffers: []int{1, 2}}, nil, "", &worker.Answer{})
@@ -221,12 +221,12 @@ func TestNothingIsServedBeforeHello(t *testing.T) {
 	c.ask(&worker.Run{Header: head("run"), Kernel: 1}, nil, worker.FaultRequest, nil)
 	c.ask(&worker.Unload{Header: head("unload"), Kernel: 1}, nil, worker.FaultRequest, nil)
 	c.ask(&worker.Map{Header: head("map"), Buffers: []worker.Buffer{}}, nil, worker.FaultRequest, nil)
-	c.ask(&worker.Hello{Header: head("hello"), Runtime: "/nonexistent.so", Threads: 2}, nil, worker.FaultRequest, nil)
-	c.ask(&worker.Hello{Header: head("hello"), Runtime: "libc.so.6", Threads: 2}, nil, worker.FaultRequest, nil)
+	c.ask(&worker.Hello{Header: head("hello"), Runtime: "/nonexistent.so", Threads: 2, Device: kfr.Host}, nil, worker.FaultRequest, nil)
+	c.ask(&worker.Hello{Header: head("hello"), Runtime: "libc.so.6", Threads: 2, Device: kfr.Host}, nil, worker.FaultRequest, nil)
 }
 
 func TestThisProcessIsNotConfinedAndTheCheckSaysSo(t *testing.T) {
-	if tier, err := Tier(); err == nil {
+	if tier, err := Tier([]string{"kernelforge-worker", "serve"}); err == nil {
 		t.Fatalf("an unconfined process reached tier %d", tier)
 	}
 }
@@ -247,7 +247,7 @@ func TestAWorkspaceEndsAtItsGuard(t *testing.T) {
 		}
 		w.free()
 	}
-	if _, err := newWorkspace(maxWorkspace + 1); err == nil {
+	if _, err := (&Loop{device: kfr.Host}).newScratch(maxWorkspace + 1); err == nil {
 		t.Error("a workspace of more than the limit was made")
 	}
 }

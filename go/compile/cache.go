@@ -1,4 +1,4 @@
-package host
+package compile
 
 import (
 	"crypto/sha256"
@@ -13,12 +13,19 @@ import (
 
 // Cache keeps images by the hash of everything that went into them. Each file begins with the SHA-256 of its image, so that a torn or
 // damaged file is compiled again. The folder is private: what lies there is loaded into the worker, and later into the user's process.
-type Cache struct{ folder string }
+// A nil *Cache keeps nothing.
+type Cache struct {
+	folder    string
+	extension string // of its files: ".so", ".cubin"
+}
 
 const cacheHint = "choose a folder of yours with free space for `cache` (KERNELFORGE_HOME), or free space there"
 
-// OpenCache makes the folder if need be and tries that it can be written.
-func OpenCache(folder string) (*Cache, error) {
+// OpenCache makes the folder if need be and tries that it can be written. No folder, no cache.
+func OpenCache(folder, extension string) (*Cache, error) {
+	if folder == "" {
+		return nil, nil
+	}
 	fail := func(err error) error {
 		return card.Fail(card.CodeJudge, cacheHint, "open the compile cache `%s`: %w", folder, err)
 	}
@@ -41,11 +48,11 @@ func OpenCache(folder string) (*Cache, error) {
 	if err := os.Remove(probe.Name()); err != nil {
 		return nil, fail(err)
 	}
-	return &Cache{folder}, nil
+	return &Cache{folder, extension}, nil
 }
 
-// key is the SHA-256 of the parts, as JSON so that no two lists of parts read the same.
-func (c *Cache) key(parts ...any) string {
+// Key is the SHA-256 of the parts, as JSON so that no two lists of parts read the same.
+func (c *Cache) Key(parts ...any) string {
 	text, err := json.Marshal(parts)
 	if err != nil {
 		panic(err) // the parts are strings and lists of strings
@@ -54,10 +61,10 @@ func (c *Cache) key(parts ...any) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (c *Cache) path(key string) string { return filepath.Join(c.folder, key[:2], key[2:]+".so") }
+func (c *Cache) path(key string) string { return filepath.Join(c.folder, key[:2], key[2:]+c.extension) }
 
-// get gives the image, or nil if it is not there whole.
-func (c *Cache) get(key string) ([]byte, error) {
+// Get gives the image, or nil if it is not there whole.
+func (c *Cache) Get(key string) ([]byte, error) {
 	if c == nil {
 		return nil, nil
 	}
@@ -74,8 +81,8 @@ func (c *Cache) get(key string) ([]byte, error) {
 	return content[sha256.Size:], nil
 }
 
-// put writes beside the place and renames, so that a reader meets a whole file or none.
-func (c *Cache) put(key string, image []byte) error {
+// Put writes beside the place and renames, so that a reader meets a whole file or none.
+func (c *Cache) Put(key string, image []byte) error {
 	if c == nil {
 		return nil
 	}

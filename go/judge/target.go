@@ -1,0 +1,151 @@
+package judge
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/compile"
+	"github.com/kernelforge/kernelforge/go/cuda"
+	"github.com/kernelforge/kernelforge/go/host"
+	"github.com/kernelforge/kernelforge/go/propose"
+	"github.com/kernelforge/kernelforge/go/worker"
+)
+
+// target is everything in which the host and a CUDA device differ for a judge. The gates, their order and the statistics are the same.
+type target interface {
+	compiler
+	facts() propose.Facts
+	policy(candidate card.Candidate) error
+	bind(plan *Plan) // fills in what only plans of this target have
+	traits() traits
+	close()
+}
+
+// compiler turns sources into images.
+type compiler interface {
+	Compile(ctx context.Context, source string, options []string) (compile.Built, error)
+}
+
+// traits are the numbers and habits of a target.
+type traits struct {
+	image      string  // the extension of an image's file
+	cacheBytes int64   // of the last cache: data that does not fit comes from memory
+	overheadUS float64 // of a run, beside what its kernels take
+	reuse      bool    // a worker that served a candidate which passed may serve the next
+	telemetry  bool    // the worker reads the device's own sensors
+	rotate     bool    // a sample goes through all sets, so that none is left in a cache by the sample before
+}
+
+// onHost is the target that every machine has.
+type onHost struct {
+	compiler
+	machine host.Machine
+	threads int
+}
+
+func newHost(ctx context.Context, config Config, scratch string) (target, error) {
+	if config.Threads < 1 || config.Threads > worker.MaxThreads {
+		return nil, card.Fail(card.CodeJudge, "", "make a judge: %d threads (expected 1 to %d)", config.Threads, worker.MaxThreads)
+	}
+	found, err := host.FindCompiler(ctx, config.Compiler)
+	if err != nil {
+		return nil, err
+	}
+	cache, err := compile.OpenCache(config.Cache, ".so")
+	if err != nil {
+		return nil, err
+	}
+	machine := host.ThisMachine("/")
+	pool := host.NewPool(config.Worker, found, machine, scratch, cache, config.Jobs)
+	if err := pool.Probe(ctx); err != nil {
+		return nil, err
+	}
+	return &onHost{pool, machine, config.Threads}, nil
+}
+
+func (h *onHost) facts() propose.Facts          { return h.machine.Facts(h.threads) }
+func (h *onHost) policy(c card.Candidate) error { return hostRules.check(c) }
+func (h *onHost) bind(plan *Plan)               { plan.Threads = h.threads }
+func (h *onHost) traits() traits                { return traits{image: ".so", cacheBytes: h.machine.LLCBytes} }
+func (h *onHost) close()                        {}
+
+// onDevice is one CUDA device, as a worker found it.
+type onDevice struct {
+	*cuda.Pool
+	arch    string
+	ordinal int
+	device  worker.Device
+}
+
+// newDevice checks that a device is one to search on, and makes its compile pool.
+func newDevice(ctx context.Context, config Config, scratch string, device *worker.Device) (target, error) {
+	if err := fit(device); err != nil {
+		return nil, card.Fail(card.CodeJudge, card.AsError(err).Hint, "search on device %d, %s: %w", config.Device, device.Name, err)
+	}
+	arch, err := cuda.Arch(device.Major, device.Minor)
+	if err != nil {
+		return nil, err
+	}
+	cache, err := compile.OpenCache(config.Cache, ".cubin")
+	if err != nil {
+		return nil, err
+	}
+	pool, err := cuda.NewPool(ctx, cuda.Config{Program: config.Worker, NVRTC: config.NVRTC, Arch: arch, Driver: device.Driver, Scratch: scratch, Cache: cache,
+		Jobs: config.Jobs})
+	if err != nil {
+		return nil, err
+	}
+	if err := pool.Probe(ctx); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return &onDevice{pool, arch, config.Device, *device}, nil
+}
+
+// fit refuses modes in which a candidate's fault is not the worker's alone, or in which a second process cannot be.
+func fit(device *worker.Device) error {
+	switch {
+	case device.Mode == "exclusive_process":
+		return card.Fail(card.CodeJudge, "`nvidia-smi -c DEFAULT` (an administrator's command) lets candidates run in a process of their own",
+			"its compute mode is exclusive (expected default: your process and the worker share the device)")
+	case device.Mode == "prohibited":
+		return card.Fail(card.CodeJudge, "`nvidia-smi -c DEFAULT` (an administrator's command) allows it", "its compute mode forbids computing")
+	case device.MPS:
+		return card.Fail(card.CodeJudge, "stop the MPS server (`echo quit | nvidia-cuda-mps-control`) while you search; packs may be served under it",
+			"it is shared through MPS, under which a candidate's fault ends the other clients too (expected no MPS server)")
+	}
+	return nil
+}
+
+func (d *onDevice) facts() propose.Facts {
+	return propose.Facts{Target: "cuda", Arch: d.arch, Device: d.ordinal, DeviceName: d.device.Name, SMCount: d.device.SMCount, L2Bytes: d.device.L2Bytes,
+		SmemOptin: d.device.SmemOptin}
+}
+
+func (d *onDevice) policy(c card.Candidate) error { return cudaRules.check(c) }
+func (d *onDevice) bind(*Plan)                    {}
+func (d *onDevice) close()                        { d.Pool.Close() }
+
+func (d *onDevice) traits() traits {
+	const launchAndWait = 20 // as the host's clock sees them around an empty kernel
+	return traits{image: ".cubin", cacheBytes: d.device.L2Bytes, overheadUS: launchAndWait, reuse: true, telemetry: true, rotate: true}
+}
+
+// makeTarget makes what a configuration asks for. On CUDA the first worker says what the device is.
+func makeTarget(ctx context.Context, config Config, scratch string, w *workers) (target, error) {
+	switch config.Target {
+	case "", "host":
+		return newHost(ctx, config, scratch)
+	case "cuda":
+		device, err := w.device(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if device == nil {
+			return nil, fmt.Errorf("make a judge: the worker says nothing of device %d", config.Device)
+		}
+		return newDevice(ctx, config, scratch, device)
+	}
+	return nil, card.Fail(card.CodeJudge, "use the target `host` or `cuda`", "make a judge: there is no target `%s`", config.Target)
+}

@@ -1,0 +1,129 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/kernelforge/kernelforge/go/card"
+)
+
+// Requests to an untrusted process and their answers, one at a time, each with a time limit.
+
+// peer is an untrusted process and the socket to it.
+type peer struct {
+	process *process
+	conn    *Conn
+}
+
+// startPeer starts a command; attach gives it its end of the socket.
+func startPeer(command *exec.Cmd, attach func(end *os.File)) (peer, error) {
+	parent, child, err := Pair()
+	if err != nil {
+		return peer{}, err
+	}
+	defer child.Close()
+	attach(child)
+	p, err := start(command)
+	if err != nil {
+		parent.Close()
+		return peer{}, err
+	}
+	conn, err := NewConn(parent)
+	if err != nil {
+		p.kill()
+		return peer{}, err
+	}
+	return peer{p, conn}, nil
+}
+
+// Kill ends the process group at once and waits for it. Safe to call again and from any goroutine.
+func (p *peer) Kill() {
+	p.process.kill()
+	p.conn.Close()
+}
+
+// PID is the number of the process and of its group.
+func (p *peer) PID() int { return p.process.pid }
+
+// exchange sends a request and reads the frame that answers it. An error is the context's or a *Lost; the process is dead then.
+func (p *peer) exchange(ctx context.Context, limit time.Duration, op string, request any, fds []int) ([]byte, error) {
+	if err := p.conn.SetDeadline(time.Now().Add(limit)); err != nil {
+		return nil, p.lost(op, limit, err)
+	}
+	stop := context.AfterFunc(ctx, p.process.kill)
+	err := p.conn.Send(request, fds)
+	var body []byte
+	if err == nil {
+		body, err = p.conn.Receive()
+	}
+	if !stop() {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, p.lost(op, limit, err)
+	}
+	return body, nil
+}
+
+// lost ends the process, if it has not ended itself, and says why it is gone.
+func (p *peer) lost(op string, limit time.Duration, cause error) *Lost {
+	l := &Lost{Op: op, Buffer: -1}
+	if errors.Is(cause, os.ErrDeadlineExceeded) {
+		p.process.kill()
+		l.Timeout, l.Signal = true, "SIGKILL"
+		l.Detail = fmt.Sprintf("`%s` was not answered within %s: the worker was killed", op, limit.Round(time.Millisecond))
+		return l
+	}
+	select { // the stream has ended; the process is ending, or has closed it and lives on
+	case <-p.process.done:
+	case <-time.After(time.Second):
+	}
+	p.process.kill()
+	l.Signal = p.process.ending()
+	l.Detail = fmt.Sprintf("the worker ended in `%s`: %s", op, l.Signal)
+	return l
+}
+
+const brokenFrame = "broken frame"
+
+// Broken says whether a process was ended for what it sent, and did not end by itself.
+func (l *Lost) Broken() bool { return l.Signal == brokenFrame }
+
+// breach ends a process that broke the protocol: its memory is no longer its own.
+func (p *peer) breach(op, format string, args ...any) *Lost {
+	p.process.kill()
+	return &Lost{Op: op, Signal: brokenFrame, Buffer: -1,
+		Detail: fmt.Sprintf("the worker broke the protocol in `%s`: %s", op, Clean(fmt.Sprintf(format, args...), 256))}
+}
+
+// Server is an untrusted process that answers one request after another on its standard input, which is a socket. Not safe for concurrent use,
+// but Kill may be called from anywhere.
+type Server struct{ peer }
+
+// StartServer starts a command as a server. Its environment and folder are the caller's choice.
+func StartServer(command *exec.Cmd) (*Server, error) {
+	p, err := startPeer(command, func(end *os.File) { command.Stdin = end })
+	if err != nil {
+		return nil, err
+	}
+	return &Server{p}, nil
+}
+
+// Ask sends a request and reads its answer strictly. An error is the context's or a *Lost: the server is dead, and another must be started.
+func (s *Server) Ask(ctx context.Context, limit time.Duration, op string, request, answer any) error {
+	body, err := s.exchange(ctx, limit, op, request, nil)
+	if err != nil {
+		return err
+	}
+	if err := card.Decode(body, answer); err != nil {
+		return s.breach(op, "%v", err)
+	}
+	return nil
+}
+
+// Said is the end of what the server wrote on its standard error, fit to be shown.
+func (s *Server) Said() string { return Clean(s.process.stderr.String(), 512) }
