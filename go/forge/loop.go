@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/kernelforge/kernelforge/go/card"
-	"github.com/kernelforge/kernelforge/go/propose"
 	"github.com/kernelforge/kernelforge/go/search"
 	"github.com/kernelforge/kernelforge/go/store"
 )
@@ -227,9 +226,6 @@ func (w *work) judge() (Judge, error) {
 			return nil, judgeError(err, "start the judge")
 		}
 		w.theJudge = judge
-		if told, ok := judge.(interface{ Facts() propose.Facts }); ok {
-			w.facts = told.Facts()
-		}
 	}
 	return w.theJudge, nil
 }
