@@ -101,7 +101,7 @@ def attribute(launches: Iterable[Launch]) -> Attribution:
 
 def launches_of(events: Iterable[Any]) -> tuple[list[Launch], float]:
     """Return the profiler's events as launches, and the device time of all kernels and copies, microseconds."""
-    from torch.autograd import DeviceType
+    from torch.autograd import DeviceType  # type: ignore[attr-defined]
 
     launches, total = [], 0.0
     for e in events:
@@ -149,7 +149,7 @@ def _profiled(
 ) -> tuple[list[dict[str, Any]], Sequence[Any]]:
     from torch.profiler import ProfilerActivity, profile, supported_activities
 
-    if ProfilerActivity.CUDA not in supported_activities():
+    if ProfilerActivity.CUDA not in supported_activities():  # type: ignore[no-untyped-call]
         return [], []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about cycles of a schedule, and there is none

@@ -181,7 +181,7 @@ def _profiler() -> Check | None:
         return None
     from torch.profiler import ProfilerActivity, supported_activities
 
-    works = ProfilerActivity.CUDA in supported_activities()
+    works = ProfilerActivity.CUDA in supported_activities()  # type: ignore[no-untyped-call]
     return Check(
         "profiler",
         True if works else None,

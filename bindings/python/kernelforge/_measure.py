@@ -104,25 +104,22 @@ def time_model(
 
     Args:
         forward: one call of the model.
-        switch: called with False (eager) or True (plans) before a call.
+        switch: called with False (eager) or True (plans) before a call; who gives it puts it back (`_ext.switch`).
         blocks: pairs to take; fewer, but at least six, when `max_seconds` runs out.
         place: where the model runs; on a device a forward is timed by events.
 
     Returns:
-        Times in milliseconds. The switch is left on.
+        Times in milliseconds.
     """
 
     def sample(on: bool) -> float:
         switch(on)
         return place.forward_ms(forward)
 
-    try:
-        for on in (False, True) * _WARM[place.target]:  # caches of the vendor libraries, the allocator
-            switch(on)
-            forward()
-        return _paired(sample, blocks, seed, max_seconds)
-    finally:
-        switch(True)
+    for on in (False, True) * _WARM[place.target]:  # caches of the vendor libraries, the allocator
+        switch(on)
+        forward()
+    return _paired(sample, blocks, seed, max_seconds)
 
 
 def whole_model(
@@ -165,7 +162,8 @@ def time_graphs(
     import torch
 
     graphs: dict[bool, Any] = {}
-    pool, stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream(place.device)
+    pool = torch.cuda.graph_pool_handle()
+    stream = torch.cuda.Stream(place.device)  # type: ignore[no-untyped-call]
     try:
         with place.current():
             for on in (False, True):
@@ -189,7 +187,6 @@ def time_graphs(
                 graph.replay()
             return _paired(lambda on: place.forward_ms(graphs[on].replay), blocks, seed, max_seconds)
     finally:
-        switch(True)
         place.wait()
         graphs.clear()
         place.trim()

@@ -101,7 +101,7 @@ class Place:
         import torch
 
         with self.current():
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
             torch.cuda.synchronize()
             start.record()
             forward()

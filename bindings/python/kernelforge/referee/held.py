@@ -42,16 +42,16 @@ class References:
             return self._last[1]
         self._last = None  # its memory is needed for the next
         tensors = variant.draw(item.kind, item.number)
-        bounds = bounds_of(variant.overload, variant.arguments(tensors), item.kind)
-        size = sum(t.nbytes for t in tensors) + sum(b.nbytes for b in bounds)
+        found: Held = (tensors, bounds_of(variant.overload, variant.arguments(tensors), item.kind))
+        size = sum(x.nbytes for part in found for x in part)
         if self._bytes + size <= self._limit:
-            self._held[key] = (tensors, bounds)
+            self._held[key] = found
             self._bytes += size
         else:
-            self._last = (key, (tensors, bounds))
+            self._last = (key, found)
         if self._place.cuda and torch.cuda.mem_get_info(self._place.ordinal)[0] < _KEEP_FREE:
             self._place.trim()  # float64 leaves much behind in torch's cache, which the worker cannot use
-        return tensors, bounds
+        return found
 
     def clear(self, *, limit: int | None = None) -> None:
         """Forget everything. limit: bytes to hold from now on."""
@@ -81,6 +81,6 @@ def _sums(dense: torch.Tensor) -> list[int]:
     whole = flat.numel() * size // 8 * 8 // size
     parts = [flat[:whole].view(torch.int64), flat[whole:].to(torch.int64)]
     words = parts[0] if whole == flat.numel() else torch.cat(parts)
-    weights = torch.arange(1, 2 * words.numel(), 2, device=words.device)
+    weights = torch.arange(words.numel(), device=words.device) * 2 + 1
     found: list[int] = torch.stack([words.sum(), (words * weights).sum()]).tolist()
     return [flat.numel(), *found]

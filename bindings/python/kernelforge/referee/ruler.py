@@ -87,7 +87,7 @@ class _DeviceCalls:
         self.how = "graph"
         self._place, self._name, self._sets = place, name, sets
         self._pool = pool if pool is not None else torch.cuda.graph_pool_handle()
-        self._stream = torch.cuda.Stream(place.device)
+        self._stream = torch.cuda.Stream(place.device)  # type: ignore[no-untyped-call]
         self._graphs: OrderedDict[int, torch.cuda.CUDAGraph] = OrderedDict()
 
     def eager(self, samples: int, inner: int, *, warm: bool = True) -> list[float]:
@@ -155,7 +155,7 @@ class _DeviceCalls:
     def _by_events(self, samples: int, calls: int, *, plans: bool) -> list[float]:
         extension, times = _ext.load(), []
         with torch.cuda.stream(self._stream):
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
             extension.run_calls(self._name, self._sets, 1, plans)
             for _ in range(samples):
                 self._stream.synchronize()
