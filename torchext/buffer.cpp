@@ -1,23 +1,43 @@
 #include "buffer.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/from_blob.h>
 
+#include "device.h"
 #include "plans.h"
 
 namespace kft {
 
 namespace {
 
-std::shared_ptr<kfr_buffer> make(uint64_t bytes) {
+// Unmapping under a kernel that still runs would fault it, and with it the whole context.
+void release(kfr_buffer* buffer, int32_t device) {
+  if (device != KFR_HOST) {
+    try {
+      c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).synchronizeDevice(static_cast<c10::DeviceIndex>(device));
+    } catch (const std::exception&) {
+      // The context is lost or the process is at its end: nothing runs any more.
+    }
+  }
+  kfr_buffer_free(buffer);
+}
+
+std::shared_ptr<kfr_buffer> make(uint64_t bytes, int32_t device) {
+  if (device != KFR_HOST) need_cuda("make a buffer on a CUDA device");
   kfr_buffer* buffer = nullptr;
   kfr_error error{};
-  check(kfr_buffer_create(bytes, KFR_HOST, &buffer, &error), error);
-  return {buffer, kfr_buffer_free};
+  check(kfr_buffer_create(bytes, device, &buffer, &error), error);
+  return {buffer, [device](kfr_buffer* made) { release(made, device); }};
 }
 
 }  // namespace
 
-Buffer::Buffer(uint64_t bytes) : handle_(make(bytes)) {}
+Buffer::Buffer(uint64_t bytes, int32_t device) : device_(device), handle_(make(bytes, device)) {}
+
+void Buffer::fill(uint64_t offset, uint64_t bytes, uint8_t value) const {
+  kfr_error error{};
+  check(kfr_buffer_fill(handle_.get(), offset, bytes, value, &error), error);
+}
 
 at::Tensor Buffer::tensor(int64_t offset, at::ScalarType dtype, const std::vector<int64_t>& sizes,
                           const std::vector<int64_t>& strides) const {
@@ -42,7 +62,11 @@ at::Tensor Buffer::tensor(int64_t offset, at::ScalarType dtype, const std::vecto
       (__builtin_add_overflow(last, 1, &last) || __builtin_mul_overflow(last, item, &last) || __builtin_add_overflow(offset, last, &end)))
     throw outside();
   if (end < 0 || static_cast<uint64_t>(end) > bytes()) throw outside();
-  return at::from_blob(static_cast<char*>(data()) + offset, sizes, strides, [keep = handle_](void*) {}, at::TensorOptions(dtype));
+  const c10::Device where = device_ == KFR_HOST ? c10::Device(c10::DeviceType::CPU)
+                                                : c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device_));
+  if (where.is_cuda()) at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+  return at::from_blob(static_cast<char*>(data()) + offset, sizes, strides, [keep = handle_](void*) {},
+                       at::TensorOptions(dtype).device(where), where);
 }
 
 }  // namespace kft

@@ -48,8 +48,10 @@ at::ScalarType torch_dtype(int32_t dtype) {
 void Call::wrapped(const at::Tensor& t) {
   const int32_t dtype = dtype_of(t.scalar_type());
   if (dtype == 0) return refuse(Reason::kDtype);
+  const void* value = t.const_data_ptr();
+  if (value == nullptr) return refuse(Reason::kNoData);  // its storage was taken away
   int64_t bits = 0;
-  std::memcpy(&bits, t.const_data_ptr(), t.itemsize());
+  std::memcpy(&bits, value, t.itemsize());
   words_.wrapped(dtype, t.unsafeGetTensorImpl()->is_wrapped_number(), bits);
 }
 

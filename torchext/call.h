@@ -28,6 +28,11 @@ inline Target target_of(c10::DispatchKeySet below) {
   }
 }
 
+// The bits of OpEntry::planned that a call looks at. One of no target is looked into by any plan, so that its fallback is counted with its reason.
+inline uint32_t planned_for(Target target) {
+  return target == Target::host ? kPlannedHost : target == Target::cuda ? kPlannedCuda : kPlannedHost | kPlannedCuda;
+}
+
 // kfr_dtype of a torch element type, 0 for those that no plan may hold (complex, quantized, fp8, ...).
 constexpr int32_t dtype_of(at::ScalarType type) {
   switch (type) {
@@ -85,6 +90,7 @@ class Call {
   Reason reason() const { return reason_; }
   Target target() const { return target_; }
   int32_t device() const { return device_; }  // KFR_HOST or the CUDA ordinal
+  c10::DispatchKeySet plain() const { return plain_; }  // what an output is made with
   const kf::CallWords& words() const { return words_; }
   uint32_t slots() const { return slots_n_; }
   const at::Tensor& slot(uint32_t i) const { return *slots_[i]; }

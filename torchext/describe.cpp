@@ -34,14 +34,18 @@ const char* layout_of(const at::Tensor& t) {
 }
 
 void Describe::tensor(const at::Tensor& t) {
-  if (t.unsafeGetTensorImpl()->is_wrapped_number() || (target_ == Target::cuda && t.is_cpu())) {
+  const at::TensorImpl* impl = t.unsafeGetTensorImpl();
+  const bool number = impl->is_wrapped_number() || (target_ == Target::cuda && t.is_cpu() && t.dim() == 0);
+  if (number && dtype_of(t.scalar_type()) != 0 && !impl->is_python_dispatch() && t.const_data_ptr() != nullptr) {
     Argument& made = add("wrapped");
     made.dtype = dtype_of(t.scalar_type());
-    made.flag = t.unsafeGetTensorImpl()->is_wrapped_number();
+    made.flag = impl->is_wrapped_number();
     std::memcpy(&made.bits, t.const_data_ptr(), t.itemsize());
     return;
   }
   Argument& made = add("tensor");
+  // A trace describes calls that no plan could serve, too: sparse, nested and symbolic tensors have no sizes or strides to tell.
+  if (t.layout() != at::kStrided || t.is_nested() || impl->has_symbolic_sizes_strides()) return;
   made.dtype = dtype_of(t.scalar_type());
   made.sizes = t.sizes().vec();
   made.strides = t.strides().vec();

@@ -7,8 +7,10 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string_view>
 
 #include "kf_runtime.h"
+#include "observe.h"
 
 namespace kft {
 
@@ -33,8 +35,9 @@ struct Frame : at::ObserverContext {
 };
 thread_local Frame* open_frame = nullptr;
 
-std::unique_ptr<at::ObserverContext> enter(const at::RecordFunction&) {
+std::unique_ptr<at::ObserverContext> enter(const at::RecordFunction& event) {
   if (getpid() != state().process) return nullptr;
+  if (std::string_view(event.name()).starts_with(kRangePrefix)) return nullptr;  // a mark of the capture, no operator
   auto frame = std::make_unique<Frame>();
   {
     const std::lock_guard lock(state().mutex);

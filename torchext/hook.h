@@ -97,7 +97,7 @@ struct Hook<Op, kMarks, R(A...)> {
     OpEntry& entry = op_entry<Op>;
     if (g_thread.off != 0) return redispatch(below, args...);
     if (C10_UNLIKELY((mode & (kCapture | kTrace)) != 0)) return observed(entry, below, mode, args...);
-    if (entry.planned.load(std::memory_order_relaxed) == 0) return redispatch(below, args...);
+    if ((entry.planned.load(std::memory_order_relaxed) & planned_for(target_of(below))) == 0) return redispatch(below, args...);
     if constexpr (kOutputs != 0) {
       at::Tensor made[kOutputs];
       at::Tensor* written[kWritten + 1];
@@ -120,7 +120,7 @@ struct Hook<Op, kMarks, R(A...)> {
   static Served try_serve(OpEntry& entry, c10::DispatchKeySet below, uint32_t mode, at::Tensor* made, at::Tensor** written,
                           std::remove_reference_t<A>&... args) {
     if ((mode & kDisabled) != 0) return {Reason::kDisabled};
-    if ((mode & kPlans) == 0 || entry.planned.load(std::memory_order_relaxed) == 0) return {Reason::kNoPlan};
+    if ((mode & kPlans) == 0 || (entry.planned.load(std::memory_order_relaxed) & planned_for(target_of(below))) == 0) return {Reason::kNoPlan};
     if (!allowed(args...)) return {Reason::kRule};
     Call call(target_of(below));
     (visit(call, args), ...);
@@ -191,17 +191,25 @@ struct Hook<Op, kMarks, R(A...)> {
     Scope scope(entry);
     const bool capture = (mode & kCapture) != 0 && scope.outermost();
     if (!capture && (mode & kTrace) == 0) return redispatch(below, args...);
-    const bool payload = capture && reserve_payload(entry, call.words(), payload_bytes_of(call));
     std::vector<Argument> arguments = describe(call, false, args...);
-    std::vector<Argument> copies = payload ? describe(call, true, args...) : std::vector<Argument>{};
-    const int64_t before = kfr_now_ns();
-    R result = redispatch(below, args...);
-    const int64_t ns = kfr_now_ns() - before;
-    if (capture) {
-      record_call(entry, call, std::move(arguments), std::move(copies), outputs_of(call, result), scope.take_children(), ns);
-    } else {
+    if (!capture) {
+      R result = redispatch(below, args...);
       traced(entry, call, served, scope.depth(), order, std::move(arguments), result);
+      return static_cast<R>(std::forward<R>(result));
     }
+    const Ticket ticket = open_record(entry, call);
+    std::vector<Argument> copies;
+    if (ticket.payload) {
+      const CallRange range(kPayloadRange);
+      copies = describe(call, true, args...);
+    }
+    const int64_t before = kfr_now_ns();
+    R result = [&]() -> R {
+      const CallRange range(ticket.record);
+      return redispatch(below, args...);
+    }();
+    const int64_t ns = kfr_now_ns() - before;
+    record_call(entry, call, ticket, std::move(arguments), std::move(copies), outputs_of(call, result), scope.take_children(), ns);
     return static_cast<R>(std::forward<R>(result));
   }
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "buffer.h"
+#include "device.h"
 #include "discovery.h"
 #include "observe.h"
 #include "plans.h"
@@ -133,7 +134,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("abi", [] { return kfr_abi_version(); });
   m.def("build_info", [] {
     return py::dict("torch"_a = TORCH_VERSION, "runtime_abi"_a = KFR_ABI_VERSION, "compiler"_a = __VERSION__,
-                    "targets"_a = py::make_tuple("host"));
+                    "targets"_a = py::make_tuple("host", "cuda"), "torch_cuda"_a = torch_has_cuda());
   });
   m.def("set_enabled", [](bool on) { mode_set(kDisabled, !on || disabled_by_environment()); });
   m.def("enabled", [] { return (g_mode.load(std::memory_order_relaxed) & kDisabled) == 0; });
@@ -179,8 +180,15 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("plans", &published_infos);
 
   py::class_<Buffer>(m, "Buffer")
-      .def(py::init<uint64_t>(), "bytes"_a)
+      .def(py::init([](uint64_t bytes, const py::object& device) {
+             const int32_t ordinal = device_ordinal(device);
+             const py::gil_scoped_release release;
+             return Buffer(bytes, ordinal);
+           }),
+           "bytes"_a, "device"_a = KFR_HOST)
       .def_property_readonly("fd", &Buffer::fd)
+      .def_property_readonly("device", &Buffer::device)
+      .def("fill", &Buffer::fill, "offset"_a, "bytes"_a, "value"_a, py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("bytes", &Buffer::bytes)
       .def_property_readonly("data_ptr", [](const Buffer& buffer) { return reinterpret_cast<uintptr_t>(buffer.data()); })
       .def("tensor", &Buffer::tensor, "offset"_a, "dtype"_a, "sizes"_a, "strides"_a);
@@ -219,5 +227,39 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         return py::dict("eager_ns"_a = pairs.eager_ns, "ours_ns"_a = pairs.ours_ns);
       },
       "overload"_a, "arg_sets"_a, "blocks"_a, "inner"_a, "seed"_a = 0);
-  m.def("time_reference", &time_reference, "samples"_a, py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "host_cost",
+      [](const std::string& overload, const py::sequence& sets, uint32_t samples, uint32_t inner, bool plans, bool warm) {
+        const auto op = find_operator(overload);
+        const std::vector<Stack> stacks = sets_from(op, sets);
+        const py::gil_scoped_release release;
+        return host_cost(op, stacks, samples, inner, plans, warm);
+      },
+      "overload"_a, "arg_sets"_a, "samples"_a, "inner"_a, "plans"_a = true, "warm"_a = true);
+  m.def(
+      "run_calls",
+      [](const std::string& overload, const py::sequence& sets, uint32_t n, bool plans) {
+        const auto op = find_operator(overload);
+        const std::vector<Stack> stacks = sets_from(op, sets);
+        const py::gil_scoped_release release;
+        run_calls(op, stacks, n, plans);
+      },
+      "overload"_a, "arg_sets"_a, "n"_a, "plans"_a = true);
+  m.def(
+      "graph_time",
+      [](const py::object& device, uintptr_t graph_exec, uintptr_t stream, uint32_t samples) {
+        const int32_t ordinal = device_ordinal(device);
+        const py::gil_scoped_release release;
+        return graph_time(ordinal, reinterpret_cast<void*>(graph_exec), reinterpret_cast<void*>(stream), samples);
+      },
+      "device"_a, "graph_exec"_a, "stream"_a, "samples"_a);
+  m.def(
+      "time_reference",
+      [](uint32_t samples, const py::object& device) {
+        const int32_t ordinal = device_ordinal(device);
+        const py::gil_scoped_release release;
+        return time_reference(samples, ordinal);
+      },
+      "samples"_a, "device"_a = KFR_HOST);
+  m.def("device_info", [](const py::object& device) { return device_info(device_ordinal(device)); }, "device"_a);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "device.h"
 #include "kf_runtime.h"
 
 namespace kft {
@@ -13,22 +14,32 @@ namespace {
 constexpr size_t kMaxSamples = 256;
 constexpr size_t kMaxTrace = 1u << 20;
 
+// The words of a call do not name its device.
 struct Key {
-  int32_t op;
+  int32_t op, device;
   std::vector<int64_t> words;
-  bool operator<(const Key& other) const { return op != other.op ? op < other.op : words < other.words; }
+  auto operator<=>(const Key&) const = default;
 };
 
-Key key_of(const OpEntry& entry, const kf::CallWords& words) {
-  return {entry.id, std::vector<int64_t>(words.data(), words.data() + words.count())};
+Key key_of(const OpEntry& entry, const Call& call) {
+  return {entry.id, call.device(), std::vector<int64_t>(call.words().data(), call.words().data() + call.words().count())};
 }
+
+constexpr size_t kNoRecord = ~size_t{0};
+
+// A distinct call from its first start on; its record is made when one of its calls has returned.
+struct Opened {
+  uint64_t id = 0;
+  uint32_t payloads = 0;  // copies promised so far
+  size_t record = kNoRecord;
+};
 
 struct Capture {
   std::mutex mutex;
   uint32_t payloads = 0;
   uint64_t payload_bytes_left = 0;
-  std::map<Key, uint32_t> reserved;  // payload copies promised so far
-  std::map<Key, size_t> index;
+  uint64_t next_id = 0;  // never starts anew: a range names one record of one capture
+  std::map<Key, Opened> opened;
   std::vector<Record> records;  // in order of first appearance
 };
 
@@ -87,6 +98,12 @@ Scope::Scope(const OpEntry& entry) : depth_(g_thread.depth++) {
 Scope::~Scope() { --g_thread.depth; }
 std::set<std::string> Scope::take_children() { return std::move(children()); }
 
+CallRange::CallRange(uint64_t record) : event_(at::RecordScope::FUNCTION) {
+  if (!event_.isActive()) return;
+  const std::string name = kRangePrefix + (record == kPayloadRange ? std::string("payload") : std::to_string(record));
+  event_.before(std::string_view(name));
+}
+
 Output output_of(const at::Tensor& t, int32_t alias) { return {dtype_of(t.scalar_type()), t.sizes().vec(), t.strides().vec(), alias}; }
 
 uint64_t payload_bytes_of(const Call& call) {
@@ -101,8 +118,7 @@ void capture_begin(uint32_t payloads, uint64_t payload_bytes) {
     const std::lock_guard lock(state.mutex);
     state.payloads = payloads;
     state.payload_bytes_left = payload_bytes;
-    state.reserved.clear();
-    state.index.clear();
+    state.opened.clear();
     state.records.clear();
   }
   mode_set(kCapture, true);
@@ -112,31 +128,39 @@ std::vector<Record> capture_end() {
   mode_set(kCapture, false);
   Capture& state = capture();
   const std::lock_guard lock(state.mutex);
-  state.reserved.clear();
-  state.index.clear();
+  state.opened.clear();
   return std::move(state.records);
 }
 
-bool reserve_payload(const OpEntry& entry, const kf::CallWords& words, uint64_t bytes) {
+Ticket open_record(const OpEntry& entry, const Call& call) {
+  const uint64_t bytes = payload_bytes_of(call);
+  const bool into_graph = call.device() != KFR_HOST && stream_is_capturing(current_stream(call.device()));
   Capture& state = capture();
   const std::lock_guard lock(state.mutex);
-  if (state.payloads == 0 || bytes > state.payload_bytes_left) return false;
-  uint32_t& taken = state.reserved[key_of(entry, words)];
-  if (taken >= state.payloads) return false;
-  ++taken;
-  state.payload_bytes_left -= bytes;
-  return true;
+  const auto [position, fresh] = state.opened.try_emplace(key_of(entry, call));
+  Opened& opened = position->second;
+  if (fresh) opened.id = state.next_id++;
+  const bool payload = !into_graph && opened.payloads < state.payloads && bytes <= state.payload_bytes_left;
+  if (payload) {
+    ++opened.payloads;
+    state.payload_bytes_left -= bytes;
+  }
+  return {opened.id, payload};
 }
 
-void record_call(const OpEntry& entry, const Call& call, std::vector<Argument> arguments, std::vector<Argument> payload,
+void record_call(const OpEntry& entry, const Call& call, Ticket ticket, std::vector<Argument> arguments, std::vector<Argument> payload,
                  std::vector<Output> outputs, std::set<std::string> children, int64_t ns) {
   if (resized(arguments, outputs)) return;
   Capture& state = capture();
   const std::lock_guard lock(state.mutex);
   if ((g_mode.load(std::memory_order_relaxed) & kCapture) == 0) return;  // ended meanwhile
-  const auto [position, fresh] = state.index.emplace(key_of(entry, call.words()), state.records.size());
-  if (fresh) {
+  const auto opened = state.opened.find(key_of(entry, call));
+  if (opened == state.opened.end() || opened->second.id != ticket.record) return;  // another capture began meanwhile
+  if (opened->second.record == kNoRecord) {
+    opened->second.record = state.records.size();
     Record& made = state.records.emplace_back();
+    made.id = ticket.record;
+    made.device = call.device();
     made.entry = &entry;
     made.arguments = std::move(arguments);
     made.outputs = std::move(outputs);
@@ -144,7 +168,7 @@ void record_call(const OpEntry& entry, const Call& call, std::vector<Argument> a
     made.align.assign(call.slots(), 4096);
     made.target = call.target();
   }
-  Record& record = state.records[position->second];
+  Record& record = state.records[opened->second.record];
   record.calls += 1;
   record.total_ns += ns;
   if (record.samples_ns.size() < kMaxSamples) record.samples_ns.push_back(ns);

@@ -1,9 +1,12 @@
 // What the hooks tell about calls: capture (records for profiling, with payloads) and trace (which plan or reason, in order, for explain).
 //
+// Neither waits for a device: on CUDA a record counts calls, and who wants times reads them from a profiler by the calls' ranges.
 // Ownership: the outermost hooked call owns the record and its time; hooked calls inside it are its children, by name.
 // Both are process-wide and slow; while capture is on nothing is served. The thread that turns hooks off (ThreadOff) is not observed.
 #ifndef KFT_OBSERVE_H_
 #define KFT_OBSERVE_H_
+
+#include <ATen/record_function.h>
 
 #include <map>
 #include <mutex>
@@ -16,6 +19,7 @@
 namespace kft {
 
 struct Record {
+  uint64_t id = 0;  // names the ranges of its calls: `kf#<id>`
   const OpEntry* entry = nullptr;
   std::vector<Argument> arguments;
   std::vector<Output> outputs;
@@ -28,6 +32,7 @@ struct Record {
   const char* layout = "contiguous";
   bool grad = false;  // grad mode was on and an input asked for a gradient, in any call
   Target target = Target::host;
+  int32_t device = KFR_HOST;
 };
 
 struct TraceEntry {
@@ -58,10 +63,27 @@ class Scope {
   uint32_t depth_;
 };
 
-// Whether the next call with these words should copy its arguments (`bytes`); reserves the room.
-bool reserve_payload(const OpEntry& entry, const kf::CallWords& words, uint64_t bytes);
-void record_call(const OpEntry& entry, const Call& call, std::vector<Argument> arguments, std::vector<Argument> payload,
+// What a captured call is told before it runs: the number of its record, the same for every call with the same words on the same device, and whether
+// to copy its arguments (the room for them is reserved). A call whose work goes into a CUDA graph copies nothing: there is no data to copy yet.
+struct Ticket {
+  uint64_t record = 0;
+  bool payload = false;
+};
+Ticket open_record(const OpEntry& entry, const Call& call);
+void record_call(const OpEntry& entry, const Call& call, Ticket ticket, std::vector<Argument> arguments, std::vector<Argument> payload,
                  std::vector<Output> outputs, std::set<std::string> children, int64_t ns);
+
+// A range `kf#<record>` that a profiler sees (torch.profiler, NVTX), open while eager runs a captured call. Of FUNCTION scope, so that torch.profiler
+// attributes the kernels launched inside to it and to the operators below it, and not to the operator above, which is the captured one.
+inline constexpr const char* kRangePrefix = "kf#";
+inline constexpr uint64_t kPayloadRange = ~uint64_t{0};  // `kf#payload`: copies of arguments, no work of the model
+class CallRange {
+ public:
+  explicit CallRange(uint64_t record);
+
+ private:
+  at::RecordFunction event_;
+};
 void record_trace(TraceEntry entry);
 uint64_t trace_order();  // numbers calls as they start
 

@@ -1,18 +1,23 @@
 #include "plans.h"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
-#include <unordered_set>
+#include <set>
 
+#include "device.h"
 #include "registry.h"
 
 namespace kft {
 
 namespace {
 
+using Tables = std::map<int32_t, std::vector<kfr_plan*>>;  // device -> what its table holds
+
 struct Published {
   std::mutex mutex;
   std::vector<std::shared_ptr<Plan>> plans;
+  Tables tables;  // as published now
 };
 Published& published() {
   static auto* made = new Published;  // leaked: hooks may still serve while the process exits
@@ -64,41 +69,86 @@ std::vector<std::shared_ptr<Plan>> pack_open(const std::string& folder, const st
   return plans;
 }
 
-void publish(const std::vector<std::shared_ptr<Plan>>& plans) {
-  std::vector<kfr_plan*> handles;
-  std::unordered_set<int32_t> ops;
+namespace {
+
+// The plans by device, each known to be one that a hook can serve.
+Tables by_device(const std::vector<std::shared_ptr<Plan>>& plans) {
+  Tables tables;
   for (const auto& plan : plans) {
     if (plan == nullptr) throw RuntimeFault(KFR_BAD_ARGUMENT, "publish plans: one is None (expected plans of plan_open or pack_open)");
     const kfr_plan_info info = plan->info();
-    if (info.device != KFR_HOST)
-      throw RuntimeFault(KFR_NO_DEVICE,
-                         std::string("publish plan `") + info.id + "`: its device is not the host (this build serves the host only)");
     const auto& all = entries();
     const auto entry = std::find_if(all.begin(), all.end(), [&](const OpEntry* e) { return e->id == info.op; });
     if (entry == all.end() || !(*entry)->servable) {
       throw RuntimeFault(KFR_BAD_ARGUMENT, std::string("publish plan `") + info.id + "`: its overload is not one that hooks can serve");
     }
-    ops.insert(info.op);
-    handles.push_back(plan->get());
+    if (info.device != KFR_HOST) need_cuda((std::string("publish plan `") + info.id + "`").c_str());
+    tables[info.device].push_back(plan->get());
   }
+  return tables;
+}
+
+// What hooks look at before they look at a call: which kinds of device have a plan for the overload.
+void mark_planned(const Tables& tables) {
+  for (OpEntry* entry : entries()) {
+    uint32_t planned = 0;
+    for (const auto& [device, plans] : tables) {
+      if (kfr_has_plans(entry->id, device) != 0) planned |= device == KFR_HOST ? kPlannedHost : kPlannedCuda;
+    }
+    entry->planned.store(planned, std::memory_order_relaxed);
+  }
+}
+
+// Swaps one table after the other; a device that is refused leaves all of them as they were.
+void swap_tables(const Tables& before, const Tables& after) {
+  static const std::vector<kfr_plan*> none;
+  std::set<int32_t> devices;
+  for (const auto* tables : {&before, &after}) {
+    for (const auto& [device, plans] : *tables) devices.insert(device);
+  }
+  const auto of = [&](const Tables& tables, int32_t device) -> const std::vector<kfr_plan*>& {
+    const auto found = tables.find(device);
+    return found == tables.end() ? none : found->second;
+  };
+  std::vector<int32_t> done;
+  for (const int32_t device : devices) {
+    kfr_error error{};
+    const auto& next = of(after, device);
+    if (kfr_publish(next.data(), next.size(), device, &error) == KFR_OK) {
+      done.push_back(device);
+      continue;
+    }
+    for (const int32_t undo : done) {
+      const auto& old = of(before, undo);
+      kfr_error second{};
+      // What was published a moment ago is loaded and warm. If even that fails the device is lost, and serving nothing there is right.
+      if (kfr_publish(old.data(), old.size(), undo, &second) != KFR_OK) kfr_publish(nullptr, 0, undo, &second);
+    }
+    throw RuntimeFault(error);
+  }
+}
+
+}  // namespace
+
+void publish(const std::vector<std::shared_ptr<Plan>>& plans) {
+  const Tables next = by_device(plans);
   Published& state = published();
   const std::lock_guard lock(state.mutex);
-  for (OpEntry* entry : entries()) {
-    if (ops.count(entry->id) != 0) entry->planned.store(1, std::memory_order_relaxed);
+  try {
+    swap_tables(state.tables, next);
+  } catch (...) {
+    mark_planned(state.tables);
+    throw;
   }
-  kfr_error error{};
-  const kfr_status status = kfr_publish(handles.data(), handles.size(), KFR_HOST, &error);
-  if (status == KFR_OK) {
-    for (const auto& plan : state.plans) plan->published_ = false;
-    for (const auto& plan : plans) {
-      plan->published_ = true;
-      if (!plan->handed_over_) state.plans.push_back(plan);
-      plan->handed_over_ = true;
-    }
+  state.tables = next;
+  for (const auto& plan : state.plans) plan->published_ = false;
+  for (const auto& plan : plans) {
+    plan->published_ = true;
+    if (!plan->handed_over_) state.plans.push_back(plan);
+    plan->handed_over_ = true;
   }
-  for (OpEntry* entry : entries()) entry->planned.store(kfr_has_plans(entry->id, KFR_HOST) != 0 ? 1 : 0, std::memory_order_relaxed);
-  if (status == KFR_OK) mode_set(kPlans, !handles.empty());
-  check(status, error);
+  mark_planned(next);
+  mode_set(kPlans, !plans.empty());
 }
 
 std::vector<std::shared_ptr<Plan>> published_plans() {

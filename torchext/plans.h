@@ -49,7 +49,8 @@ class Plan {
 std::shared_ptr<Plan> plan_open(const std::string& json, const void* image, size_t image_n, int32_t device);
 std::vector<std::shared_ptr<Plan>> pack_open(const std::string& folder, const std::string* pins, int32_t device);
 
-// Replaces what is served, in one step. An empty list serves nothing.
+// Replaces what is served, in one step on each device: the host's and every CUDA device's plans. An empty list serves nothing anywhere. If a device
+// refuses, everything stays as it was.
 void publish(const std::vector<std::shared_ptr<Plan>>& plans);
 // Every plan that was published in this process, in order; published() says which are served now.
 std::vector<std::shared_ptr<Plan>> published_plans();

@@ -37,14 +37,18 @@ enum class Reason : uint8_t {
   kThreads,
   kAlignment,
   kDeterministic,
+  kSettings,
+  kMemory,
   kLaunch,
   kCount
 };
 const char* reason_name(Reason reason);
 
+enum Planned : uint32_t { kPlannedHost = 1, kPlannedCuda = 2 };
+
 // The life of an entry is the life of the process; everything but the atomics is written once, at install.
 struct alignas(64) OpEntry {
-  std::atomic<uint32_t> planned{0};  // 1: some published plan is for this overload
+  std::atomic<uint32_t> planned{0};  // kPlannedHost, kPlannedCuda: some published plan is for this overload on such a device
   int32_t id = -1;                   // kfr_op_id
   std::atomic<uint64_t> fallbacks[static_cast<size_t>(Reason::kCount)] = {};
   const char* name = nullptr;      // "aten::relu"

@@ -5,6 +5,8 @@
 #include <ATen/Parallel.h>
 #include <c10/core/CPUAllocator.h>
 
+#include "device.h"
+
 namespace kft {
 
 namespace {
@@ -22,22 +24,53 @@ bool aligned(const void* pointer, uint32_t alignment) { return (reinterpret_cast
 
 kfr_parallel torch_parallel() { return {run_parallel, nullptr, at::get_num_threads()}; }
 
-Served serve(const OpEntry& entry, Call& call, at::Tensor* fresh, const at::Tensor* const* written, uint32_t outputs) {
-  if (written != nullptr) call.targets(written, outputs);
-  call.finish();
-  if (call.reason() != Reason::kServed) return {call.reason()};
-  if (call.target() != Target::host) return {Reason::kNoPlan};  // the CUDA launcher is not part of this build
+namespace {
 
-  const kfr_plan* plan = kfr_lookup(entry.id, call.device(), call.words().data(), call.words().count());
-  if (plan == nullptr) return {Reason::kNoMatch};
-  kfr_plan_info info;
-  if (kfr_plan_info_get(plan, &info) != KFR_OK || info.inputs != call.slots() || info.outputs != outputs) return {Reason::kNoMatch};
-  const kfr_parallel parallel = torch_parallel();
-  if (info.threads != 0 && info.threads != parallel.threads) return {Reason::kThreads};
-  if (!info.deterministic && at::globalContext().deterministicAlgorithms()) return {Reason::kDeterministic};
+constexpr uint32_t kMaxWorkspaces = 16;  // as csrc/src/spec.h
 
-  constexpr uint32_t kMaxWorkspaces = 16;  // as csrc/src/spec.h
-  if (info.workspaces > kMaxWorkspaces) return {Reason::kTooLarge};
+// Where a call's memory comes from and where its kernels run. On CUDA its device is current and its stream read once, so that what is allocated here
+// belongs to the stream that the kernels are queued on, as eager's memory does: the allocator then hands it out again in that stream's order.
+struct Place {
+  c10::Allocator* allocator;
+  void* stream;
+  uint64_t workspace_align;  // between the workspaces: what the allocators give at least on each target
+};
+
+// All workspaces in one allocation, one behind the other.
+c10::DataPtr workspaces(const kfr_plan_info& info, const Place& place, void** slots) {
+  const auto padded = [&](uint64_t bytes) { return (bytes + place.workspace_align - 1) / place.workspace_align * place.workspace_align; };
+  uint64_t total = 0;
+  for (uint32_t w = 0; w < info.workspaces; ++w) total += padded(info.workspace_bytes[w]);
+  c10::DataPtr memory = place.allocator->allocate(total);
+  auto* next = static_cast<char*>(memory.get());
+  for (uint32_t w = 0; w < info.workspaces; ++w) {
+    slots[w] = next;
+    next += padded(info.workspace_bytes[w]);
+  }
+  return memory;
+}
+
+// Whether torch's global settings are those under which eager does what the plan was judged against. They are no part of a call, so no guard word
+// tells them apart. The default type decides what an operator makes of integers and Python numbers; with oneDNN switched off, eager takes other code
+// on the CPU, whose special values differ (gelu of +inf).
+bool settings_hold(const Call& call, const kfr_plan* plan, uint32_t outputs, bool fresh) {
+  if (call.target() == Target::host && !at::globalContext().userEnabledMkldnn()) return false;
+  if (!fresh) return true;
+  for (uint32_t i = 0; i < call.slots(); ++i) {
+    if (call.slot(i).is_floating_point()) return true;
+  }
+  const at::ScalarType usual = c10::get_default_dtype_as_scalartype();
+  for (uint32_t o = 0; o < outputs; ++o) {
+    kfr_output output;
+    kfr_plan_output(plan, o, &output);
+    const at::ScalarType dtype = torch_dtype(output.dtype);
+    if (at::isFloatingType(dtype) && dtype != usual) return false;
+  }
+  return true;
+}
+
+Served run(const Call& call, const kfr_plan* plan, const kfr_plan_info& info, const Place& place, const kfr_parallel* parallel, at::Tensor* fresh,
+           const at::Tensor* const* written, uint32_t outputs) {
   void* slots[Call::kMaxSlots + kMaxOutputs + kMaxWorkspaces];
   // Written tensors first: taking a mutable pointer may give a copy-on-write tensor its own memory.
   for (uint32_t o = 0; written != nullptr && o < outputs; ++o) slots[info.inputs + o] = written[o]->mutable_data_ptr();
@@ -48,31 +81,64 @@ Served serve(const OpEntry& entry, Call& call, at::Tensor* fresh, const at::Tens
   }
   for (uint32_t o = 0; written != nullptr && o < outputs; ++o) {
     if (!aligned(slots[info.inputs + o], info.align[info.inputs + o])) return {Reason::kAlignment};
+    // A copy-on-write tensor shared an input's memory when the guard was matched and has its own now: it is no alias any more.
+    if (slots[info.inputs + o] != slots[call.alias(o)]) return {Reason::kOverlap};
   }
+  c10::DataPtr memory;
+  if (info.workspaces != 0) {
+    try {
+      memory = workspaces(info, place, slots + info.inputs + outputs);
+    } catch (const c10::OutOfMemoryError&) {
+      return {Reason::kMemory};  // eager needs no workspace
+    }
+  }
+  const auto give_back = [&](Reason why) {  // before eager allocates the same again
+    for (uint32_t o = 0; fresh != nullptr && o < outputs; ++o) fresh[o].reset();
+    return Served{why};
+  };
   for (uint32_t o = 0; fresh != nullptr && o < outputs; ++o) {
     kfr_output output;
     kfr_plan_output(plan, o, &output);
-    fresh[o] =
-        at::Tensor(at::detail::empty_strided_cpu(at::IntArrayRef(output.sizes, output.dim), at::IntArrayRef(output.strides, output.dim),
-                                                 torch_dtype(output.dtype), /*pin_memory=*/false));
-    slots[info.inputs + o] = fresh[o].numel() == 0 ? static_cast<void*>(&nothing) : fresh[o].mutable_data_ptr();
-  }
-  c10::DataPtr workspace;  // all of them, one behind the other
-  if (info.workspaces != 0) {
-    const auto padded = [](uint64_t bytes) { return (bytes + 63) / 64 * 64; };
-    uint64_t total = 0;
-    for (uint32_t w = 0; w < info.workspaces; ++w) total += padded(info.workspace_bytes[w]);
-    workspace = c10::GetCPUAllocator()->allocate(total);
-    auto* next = static_cast<char*>(workspace.get());
-    for (uint32_t w = 0; w < info.workspaces; ++w) {
-      slots[info.inputs + outputs + w] = next;
-      next += padded(info.workspace_bytes[w]);
-    }
+    const at::IntArrayRef sizes(output.sizes, output.dim), strides(output.strides, output.dim);
+    fresh[o] = at::Tensor(at::detail::empty_strided_generic(sizes, strides, place.allocator, call.plain(), torch_dtype(output.dtype)));
+    void* data = fresh[o].mutable_data_ptr();
+    if (!aligned(data, info.align[info.inputs + o])) return give_back(Reason::kAlignment);  // an allocator of the user's may align to less
+    slots[info.inputs + o] = data == nullptr ? static_cast<void*>(&nothing) : data;
   }
 
-  if (kfr_launch(plan, slots, info.inputs + outputs + info.workspaces, &parallel, nullptr, nullptr) != KFR_OK) return {Reason::kLaunch};
-  kfr_plan_hit(plan);
-  return {Reason::kServed, plan};
+  kfr_error error;
+  const kfr_status status = kfr_launch(plan, slots, info.inputs + outputs + info.workspaces, parallel, place.stream, &error);
+  if (C10_LIKELY(status == KFR_OK)) {
+    kfr_plan_hit(plan);
+    return {Reason::kServed, plan};
+  }
+  // On CUDA the first kernels of several may be queued: what an in-place call overwrites is then gone, and eager would begin from the wrong values.
+  TORCH_CHECK(written == nullptr || status == KFR_LAUNCH || call.target() == Target::host, "kernelforge: plan `", info.id,
+              "` was refused between its kernels, and the tensor that it writes may hold part of its result: ", error.text);
+  return give_back(Reason::kLaunch);
+}
+
+}  // namespace
+
+Served serve(const OpEntry& entry, Call& call, at::Tensor* fresh, const at::Tensor* const* written, uint32_t outputs) {
+  if (written != nullptr) call.targets(written, outputs);
+  call.finish();
+  if (call.reason() != Reason::kServed) return {call.reason()};
+
+  const kfr_plan* plan = kfr_lookup(entry.id, call.device(), call.words().data(), call.words().count());
+  if (plan == nullptr) return {Reason::kNoMatch};
+  kfr_plan_info info;
+  if (kfr_plan_info_get(plan, &info) != KFR_OK || info.inputs != call.slots() || info.outputs != outputs) return {Reason::kNoMatch};
+  if (info.workspaces > kMaxWorkspaces) return {Reason::kTooLarge};
+  if (!info.deterministic && at::globalContext().deterministicAlgorithms()) return {Reason::kDeterministic};
+  if (!settings_hold(call, plan, outputs, fresh != nullptr)) return {Reason::kSettings};
+  if (call.target() == Target::cuda) {
+    const OnDevice current(call.device());
+    return run(call, plan, info, {cuda_allocator(), current.stream(), 256}, nullptr, fresh, written, outputs);
+  }
+  const kfr_parallel parallel = torch_parallel();
+  if (info.threads != 0 && info.threads != parallel.threads) return {Reason::kThreads};
+  return run(call, plan, info, {c10::GetCPUAllocator(), nullptr, 64}, &parallel, fresh, written, outputs);
 }
 
 }  // namespace kft

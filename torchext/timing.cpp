@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "device.h"
 #include "plans.h"
 #include "registry.h"
 #include "serve.h"
@@ -12,6 +13,37 @@ namespace {
 
 void need(bool good, const char* text) {
   if (!good) throw RuntimeFault(KFR_BAD_ARGUMENT, text);
+}
+
+// The CUDA device of the first argument that has one, or KFR_HOST.
+int32_t device_of(const std::vector<Stack>& sets) {
+  const auto cuda = [](const at::Tensor& t) { return t.defined() && t.is_cuda(); };
+  for (const Stack& set : sets) {
+    for (const c10::IValue& value : set) {
+      if (value.isTensor() && cuda(value.toTensor())) return value.toTensor().get_device();
+      if (!value.isTensorList()) continue;
+      for (const at::Tensor& t : value.toTensorVector()) {
+        if (cuda(t)) return t.get_device();
+      }
+    }
+  }
+  return KFR_HOST;
+}
+
+void need_host(const std::vector<Stack>& sets) {
+  const int32_t device = device_of(sets);
+  if (device == KFR_HOST) return;
+  throw RuntimeFault(KFR_BAD_ARGUMENT, "time an operator by the host's clock: an argument is on cuda:" + std::to_string(device) +
+                                           " (expected host tensors, whose call returns when its work is done)\n" +
+                                           "hint: capture run_calls in a torch.cuda.graph and time it with graph_time; host_cost times the host's part");
+}
+
+// Runs `body` with this thread's hooks off, unless plans are wanted.
+template <class F>
+void with_plans(bool plans, F&& body) {
+  if (plans) return body();
+  const ThreadOff off;
+  body();
 }
 
 // Calls one operator over its argument sets, round robin, through one stack that keeps its memory.
@@ -49,24 +81,49 @@ class Caller {
 std::vector<double> time_calls(const c10::OperatorHandle& op, const std::vector<Stack>& sets, uint32_t samples, uint32_t inner, bool plans,
                                bool warm) {
   need(inner > 0, "time an operator: inner is 0 (expected at least 1)");
+  need_host(sets);
   Caller caller(op, sets);
   std::vector<double> out;
   out.reserve(samples);
-  const auto run = [&] {
+  with_plans(plans, [&] {
     if (warm) caller.warm();
     for (uint32_t i = 0; i < samples; ++i) out.push_back(caller.sample(inner));
-  };
-  if (plans) {
-    run();
-  } else {
-    const ThreadOff off;
-    run();
-  }
+  });
   return out;
+}
+
+std::vector<double> host_cost(const c10::OperatorHandle& op, const std::vector<Stack>& sets, uint32_t samples, uint32_t inner, bool plans,
+                              bool warm) {
+  need(inner > 0 && inner <= kMaxBurst, "time an operator on the host: inner must be 1 to 256 (more could fill the device's queue)");
+  const int32_t device = device_of(sets);
+  const auto wait = [&] {
+    kfr_error error{};
+    check(kfr_stream_wait(device, current_stream(device), &error), error);
+  };
+  Caller caller(op, sets);
+  std::vector<double> out;
+  out.reserve(samples);
+  with_plans(plans, [&] {
+    if (warm) caller.warm();
+    for (uint32_t i = 0; i < samples; ++i) {
+      wait();
+      out.push_back(caller.sample(inner));
+    }
+    wait();
+  });
+  return out;
+}
+
+void run_calls(const c10::OperatorHandle& op, const std::vector<Stack>& sets, uint32_t n, bool plans) {
+  Caller caller(op, sets);
+  with_plans(plans, [&] {
+    for (uint32_t i = 0; i < n; ++i) caller.once();
+  });
 }
 
 Pairs time_pairs(const c10::OperatorHandle& op, const std::vector<Stack>& sets, uint32_t blocks, uint32_t inner, uint64_t seed) {
   need(inner > 0, "time an operator: inner is 0 (expected at least 1)");
+  need_host(sets);
   // Each side walks the sets on its own, so both see the same memory in the same order.
   Caller eager(op, sets), ours(op, sets);
   Pairs out;
@@ -92,11 +149,21 @@ Pairs time_pairs(const c10::OperatorHandle& op, const std::vector<Stack>& sets, 
   return out;
 }
 
-std::vector<double> time_reference(uint32_t samples) {
+std::vector<double> graph_time(int32_t device, void* graph_exec, void* stream, uint32_t samples) {
+  std::vector<double> out(samples);
+  kfr_error error{};
+  if (device != KFR_HOST) check(kfr_stream_wait(device, current_stream(device), &error), error);
+  check(kfr_graph_time(device, graph_exec, stream, samples, out.data(), &error), error);
+  return out;
+}
+
+std::vector<double> time_reference(uint32_t samples, int32_t device) {
   std::vector<double> out(samples);
   kfr_error error{};
   const kfr_parallel parallel = torch_parallel();
-  check(kfr_time_reference(KFR_HOST, &parallel, nullptr, samples, out.data(), &error), error);
+  void* const stream = current_stream(device);
+  if (device != KFR_HOST) check(kfr_stream_wait(device, stream, &error), error);
+  check(kfr_time_reference(device, &parallel, stream, samples, out.data(), &error), error);
   return out;
 }
 

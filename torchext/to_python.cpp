@@ -142,11 +142,11 @@ py::list records_to_python(std::vector<Record> records) {
       for (const Argument& a : payload) args.append(argument(a));
       payloads.append(args);
     }
-    out.append(py::dict("overload"_a = r.entry->full_name, "call"_a = call_of(*r.entry, r.arguments, r.outputs), "calls"_a = r.calls,
+    out.append(py::dict("id"_a = r.id, "overload"_a = r.entry->full_name, "call"_a = call_of(*r.entry, r.arguments, r.outputs), "calls"_a = r.calls,
                         "total_ns"_a = r.total_ns, "samples_ns"_a = r.samples_ns,
                         "children"_a = std::vector<std::string>(r.children.begin(), r.children.end()), "layout"_a = r.layout,
                         "payloads"_a = payloads, "align"_a = r.align, "composite"_a = (r.entry->marks & kComposite) != 0, "grad"_a = r.grad,
-                        "target"_a = r.target == Target::cuda ? "cuda" : "host"));
+                        "target"_a = r.target == Target::cuda ? "cuda" : "host", "device"_a = r.device));
   }
   return out;
 }
@@ -176,13 +176,33 @@ py::dict plan_info(const Plan& plan) {
                   "published"_a = plan.published());
 }
 
+py::dict device_info(int32_t device) {
+  kfr_device_info info{};
+  kfr_error error{};
+  {
+    const py::gil_scoped_release release;
+    check(kfr_device_open(device, &info, &error), error);
+  }
+  std::string uuid;
+  for (const uint8_t byte : info.uuid) {
+    char text[3];
+    std::snprintf(text, sizeof text, "%02x", byte);
+    uuid += text;
+  }
+  return py::dict("name"_a = std::string(info.name), "capability"_a = py::make_tuple(info.major, info.minor), "sm_count"_a = info.sm_count,
+                  "driver"_a = info.driver, "warp"_a = info.warp, "l2_bytes"_a = info.l2_bytes, "smem_optin"_a = info.smem_optin,
+                  "memory_bytes"_a = info.memory_bytes, "vmm"_a = info.vmm != 0, "read_only"_a = info.read_only != 0, "uuid"_a = uuid,
+                  "pci"_a = std::string(info.pci));
+}
+
 int32_t device_ordinal(const py::object& device) {
   if (py::isinstance<py::int_>(device)) return device.cast<int32_t>();
   const std::string text = py::str(device);
   if (text == "cpu" || text == "host") return KFR_HOST;
   if (text == "cuda") return 0;
-  if (text.rfind("cuda:", 0) == 0) return std::stoi(text.substr(5));
-  throw RuntimeFault(KFR_NO_DEVICE, "open a plan for device `" + text + "`: no such device (expected `cpu` or `cuda:0`)");
+  if (text.rfind("cuda:", 0) == 0 && text.size() > 5 && text.size() < 9 && text.find_first_not_of("0123456789", 5) == std::string::npos)
+    return std::stoi(text.substr(5));
+  throw RuntimeFault(KFR_NO_DEVICE, "find device `" + text + "`: no such device (expected `cpu` or `cuda:0`)");
 }
 
 Stack stack_from(const c10::FunctionSchema& schema, const py::sequence& args) {

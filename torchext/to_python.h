@@ -19,6 +19,7 @@ using namespace pybind11::literals;
 py::list records_to_python(std::vector<Record> records);
 py::list trace_to_python(std::vector<TraceEntry> entries);
 py::dict plan_info(const Plan& plan);
+py::dict device_info(int32_t device);
 bool is_hooked(const std::string& overload);
 
 // KFR_HOST for "cpu", torch.device("cpu") or KFR_HOST itself; a CUDA ordinal otherwise.

@@ -1,4 +1,4 @@
-"""What the dispatcher did: counters by site with reasons, and `explain`, which says for each call of one forward what ran and why.
+"""What the dispatcher did: hits by site, fall-backs by operator and reason, and `explain`, which says for each call of one forward what ran and why.
 
 It owns the words for the extension's reasons. It refuses to switch anything.
 """
@@ -29,8 +29,11 @@ REASONS = {
     "rule": "a form that is never served (training, dropout)",
     "overlap": "output and input share memory in another way than judged",
     "too_large": "more arguments than a guard holds",
+    "threads": "torch runs with another number of threads than the plan was judged with",
     "alignment": "a tensor starts at an address that the plan was not judged for",
     "deterministic": "deterministic algorithms are asked for and the plan is not marked so",
+    "settings": "torch's default type, or oneDNN switched off: eager computes it in another way than the plan was judged against",
+    "memory": "no memory for the plan's workspaces",
     "launch": "the launch was refused before any kernel ran",
 }
 
@@ -38,17 +41,35 @@ REASONS = {
 def stats(reset: bool = False) -> dict[str, Any]:
     """Return hits and fall-backs since the start or the last reset; loads nothing.
 
+    Hits are counted for each site of the packs that are applied. Fall-backs are counted for each operator and reason: a call that no plan is for
+    has no place to be counted in, so which site fell back is said by `explain`, for one forward.
+
     Returns:
-        {"plans": [{"id", "overload", "hits"}], "ops": {overload: {"hits": n, "fallbacks": {reason: n}}}}
+        {"plans": [{"id", "overload", "hits", "published"}], "sites": [{"overload", "inputs", "plan", "pack", "hits"}],
+        "ops": {overload: {"hits": n, "fallbacks": {reason: n}}}}
 
     Example:
         >>> kernelforge.stats()["ops"]["aten::max_pool2d_with_indices"]
         {'hits': 13, 'fallbacks': {}}
+        >>> kernelforge.stats()["sites"][0]["inputs"], kernelforge.stats()["sites"][0]["hits"]
+        ('float32[4,64,112,112]', 1)
     """
     extension = _ext.loaded()
     if extension is None:
-        return {"plans": [], "ops": {}}
-    return dict(extension.stats(reset))
+        return {"plans": [], "sites": [], "ops": {}}
+    from . import _pack
+
+    sites = [
+        {
+            "overload": plan["call"]["overload"],
+            "inputs": _shapes(plan["call"]),
+            "plan": plan["id"],
+            "pack": str(pack),
+            "hits": loaded.hits,
+        }
+        for pack, plan, loaded in _pack.serving()
+    ]
+    return {**extension.stats(reset), "sites": sites}
 
 
 def dump_stats(path: str | os.PathLike[str]) -> Path:
@@ -145,19 +166,21 @@ def explain(model: Any, inputs: Any) -> Explanation:
     """Run the model once and return, for each hooked call, the plan that served it or the reason why eager ran.
 
     Args:
-        model: any callable.
+        model: any callable; a module's buffers and the random state are put back afterwards.
         inputs: as for `optimize`.
 
     Example:
         >>> print(kernelforge.explain(model, (x,)))
     """
-    from ._inputs import forward_of
+    from ._inputs import device_of, forward_of
+    from ._state import kept
 
     forward = forward_of(model, inputs)
     extension = _ext.load()
-    extension.trace_begin()
-    try:
-        forward()
-    finally:
-        sites = extension.trace_end()
+    with kept(model, inputs, device_of(model, inputs)):
+        extension.trace_begin()
+        try:
+            forward()
+        finally:
+            sites = extension.trace_end()
     return Explanation([dict(s) for s in sites])

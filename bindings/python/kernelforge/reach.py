@@ -1,7 +1,7 @@
-"""Which hooked overloads a call reaches, by execution mode: `python -m kernelforge.reach [--write docs/reach.md]`.
+"""Which hooked overloads a call reaches, by execution mode: `python -m kernelforge.reach [--device cuda] [--write docs/reach.md]`.
 
-It owns one sample call for every overload in `torchext/ops.def` and the table made from running them. It refuses guesses: every cell was
-observed through the hooks' own trace. CUDA-only overloads are named as such on a machine without a GPU.
+It owns the tables made from running one call for every hooked overload (`_reach_calls.py`), one table a kind of device. It refuses guesses: every cell
+was observed through the hooks' own trace.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import platform
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,144 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from . import _ext
+from ._reach_calls import texts, variables
 
+DEVICES = {"cpu": "CPU", "cuda": "CUDA"}
 MODES = ("grad", "no_grad", "inference_mode", "aot_eager", "inductor")
-_UNARY = ("relu", "silu", "gelu", "sigmoid", "tanh", "exp", "neg", "rsqrt")
-
-
-def _samples() -> dict[str, str]:
-    """Return overload -> the call that should reach it, in the names of `_variables`."""
-    calls: dict[str, str] = {}
-    for name in _UNARY:
-        user = "F" if name in ("silu", "gelu") else "torch"
-        calls[name] = f"{user}.{name}(p)"
-        calls[f"{name}_"] = {
-            "silu": "F.silu(p, inplace=True)",
-            "gelu": "torch.ops.aten.gelu_(p)",
-        }.get(name, f"p.{name}_()")
-        calls[f"{name}.out"] = (
-            f"torch.ops.aten.{name}.out(p, out=o)"
-            if name in ("relu", "silu", "gelu")
-            else f"torch.{name}(p, out=o)"
-        )
-    calls |= {
-        "clamp_min": "torch.clamp_min(x, 0.5)",
-        "clamp_min_": "x.clamp_min_(0.5)",
-        "clamp_min.out": "torch.clamp_min(x, 0.5, out=o)",
-        "clamp": "torch.clamp(x, -0.5, 0.5)",
-        "clamp_": "x.clamp_(-0.5, 0.5)",
-        "clamp.out": "torch.clamp(x, -0.5, 0.5, out=o)",
-        "hardtanh": "F.hardtanh(x)",
-        "hardtanh_": "F.hardtanh(x, inplace=True)",
-        "hardtanh.out": "torch.ops.aten.hardtanh.out(x, -1.0, 1.0, out=o)",
-        "pow.Tensor_Scalar": "torch.pow(p, 3)",
-        "pow_.Scalar": "p.pow_(3)",
-        "pow.Tensor_Scalar_out": "torch.pow(p, 3, out=o)",
-        "where.self": "torch.where(k, x, y)",
-        "where.self_out": "torch.where(k, x, y, out=o)",
-        "masked_fill.Scalar": "x.masked_fill(k, 0.5)",
-        "masked_fill_.Scalar": "x.masked_fill_(k, 0.5)",
-        "masked_fill.Scalar_out": "torch.ops.aten.masked_fill.Scalar_out(x, k, 0.5, out=o)",
-        "masked_fill.Tensor": "x.masked_fill(k, s)",
-        "masked_fill_.Tensor": "x.masked_fill_(k, s)",
-        "masked_fill.Tensor_out": "torch.ops.aten.masked_fill.Tensor_out(x, k, s, out=o)",
-        "copy_": "x.copy_(y)",
-        "copy": "torch.ops.aten.copy(x, y)",
-        "copy.out": "torch.ops.aten.copy.out(x, y, out=o)",
-        "cat": "torch.cat([x, y], 1)",
-        "cat.out": "torch.cat([x, y], 1, out=oo)",
-    }
-    for name in ("add", "sub", "mul", "div"):
-        calls[f"{name}.Tensor"] = f"torch.{name}(x, p)"
-        calls[f"{name}_.Tensor"] = f"x.{name}_(p)"
-        calls[f"{name}.out"] = f"torch.{name}(x, p, out=o)"
-    stats = "w4, b4, rm, rv"
-    calls |= {
-        "_softmax": "F.softmax(x, -1)",
-        "_softmax.out": "torch.softmax(x, -1, out=o)",
-        "_log_softmax": "F.log_softmax(x, -1)",
-        "_log_softmax.out": "torch.log_softmax(x, -1, out=o)",
-        "native_layer_norm": "F.layer_norm(x, (8,), w8, b8)",
-        "native_layer_norm.out": "torch.ops.aten.native_layer_norm.out(x, [8], w8, b8, 1e-5, out0=o, out1=r1, out2=r2)",
-        "native_group_norm": "F.group_norm(x, 2, w4, b4)",
-        "native_group_norm.out": "torch.ops.aten.native_group_norm.out(x, w4, b4, 2, 4, 64, 2, 1e-5, out0=o, out1=g1, out2=g2)",
-        "native_batch_norm": "F.batch_norm(x, rm, rv, w4, b4)",
-        "native_batch_norm.out": f"torch.ops.aten.native_batch_norm.out(x, {stats}, False, 0.1, 1e-5, out=o, save_mean=e1, save_invstd=e2)",
-        "_native_batch_norm_legit_no_training": f"torch.ops.aten._native_batch_norm_legit_no_training(x, {stats}, 0.1, 1e-5)",
-        "_native_batch_norm_legit_no_training.out": (
-            f"torch.ops.aten._native_batch_norm_legit_no_training.out(x, {stats}, 0.1, 1e-5, out0=o, out1=e1, out2=e2)"
-        ),
-        "_native_batch_norm_legit": f"torch.ops.aten._native_batch_norm_legit(x, {stats}, False, 0.1, 1e-5)",
-        "_native_batch_norm_legit.out": (
-            f"torch.ops.aten._native_batch_norm_legit.out(x, {stats}, False, 0.1, 1e-5, out=o, save_mean=e1, save_invstd=e2)"
-        ),
-        "_fused_rms_norm": "F.rms_norm(x, (8,), w8)",
-        "mean.dim": "x.mean(-1)",
-        "mean.out": "torch.mean(x, -1, out=r)",
-        "sum.dim_IntList": "x.sum(-1)",
-        "sum.IntList_out": "torch.sum(x, -1, out=r)",
-        "amax": "x.amax(-1)",
-        "amax.out": "torch.amax(x, -1, out=r)",
-        "cumsum": "x.cumsum(-1)",
-        "cumsum_": "x.cumsum_(-1)",
-        "cumsum.out": "torch.cumsum(x, -1, out=o)",
-        "max_pool2d_with_indices": "F.max_pool2d(x, 2)",
-        "max_pool2d_with_indices.out": "torch.ops.aten.max_pool2d_with_indices.out(x, [2, 2], out=h, indices=hi)",
-        "avg_pool2d": "F.avg_pool2d(x, 2)",
-        "avg_pool2d.out": "torch.ops.aten.avg_pool2d.out(x, [2, 2], out=h)",
-        "_adaptive_avg_pool2d": "F.adaptive_avg_pool2d(x, (4, 4))",
-        "_adaptive_avg_pool2d.out": "torch.ops.aten._adaptive_avg_pool2d.out(x, [4, 4], out=h)",
-        "adaptive_avg_pool2d.out": "torch.ops.aten.adaptive_avg_pool2d.out(x, [4, 4], out=h)",
-        "upsample_nearest2d": "F.interpolate(x, scale_factor=2, mode='nearest')",
-        "upsample_nearest2d.out": "torch.ops.aten.upsample_nearest2d.out(x, [16, 16], out=u)",
-        "upsample_bilinear2d": "F.interpolate(x, scale_factor=2, mode='bilinear')",
-        "upsample_bilinear2d.out": "torch.ops.aten.upsample_bilinear2d.out(x, [16, 16], False, out=u)",
-        "addmm": "F.linear(m, n.t(), a)",
-        "addmm_": "mn.addmm_(m, n)",
-        "addmm.out": "torch.addmm(a, m, n, out=mo)",
-        "mm": "m @ n",
-        "mm.out": "torch.mm(m, n, out=mo)",
-        "bmm": "torch.bmm(q1, q2)",
-        "bmm.out": "torch.bmm(q1, q2, out=qo)",
-        "mkldnn_convolution": "F.conv2d(x, c, cb, padding=1)",
-        "mkldnn_convolution.out": "torch.ops.aten.mkldnn_convolution.out(x, c, cb, [1, 1], [1, 1], [1, 1], 1, out=o)",
-        "_slow_conv2d_forward": "torch.ops.aten._slow_conv2d_forward(x, c, [3, 3], cb, [1, 1], [1, 1])",
-        "_slow_conv2d_forward.output": "torch.ops.aten._slow_conv2d_forward.output(x, c, [3, 3], cb, [1, 1], [1, 1], output=o)",
-        "slow_conv3d_forward": "torch.ops.aten.slow_conv3d_forward(x3, c3, [3, 3, 3], cb, [1, 1, 1], [1, 1, 1])",
-        "slow_conv3d_forward.output": "torch.ops.aten.slow_conv3d_forward.output(x3, c3, [3, 3, 3], cb, [1, 1, 1], [1, 1, 1], output=o3)",
-        "slow_conv_dilated2d": "torch.ops.aten.slow_conv_dilated2d(x, c, [3, 3], cb, [1, 1], [2, 2], [2, 2])",
-        "slow_conv_dilated2d.out": "torch.ops.aten.slow_conv_dilated2d.out(x, c, [3, 3], cb, [1, 1], [2, 2], [2, 2], out=o)",
-        "slow_conv_dilated3d": "torch.ops.aten.slow_conv_dilated3d(x3, c3, [3, 3, 3], cb, [1, 1, 1], [2, 2, 2], [2, 2, 2])",
-        "slow_conv_dilated3d.out": "torch.ops.aten.slow_conv_dilated3d.out(x3, c3, [3, 3, 3], cb, [1, 1, 1], [2, 2, 2], [2, 2, 2], out=o3)",
-        "slow_conv_transpose2d": "torch.ops.aten.slow_conv_transpose2d(x, c, [3, 3], cb, [1, 1], [1, 1])",
-        "slow_conv_transpose2d.out": "torch.ops.aten.slow_conv_transpose2d.out(x, c, [3, 3], cb, [1, 1], [1, 1], out=o)",
-        "slow_conv_transpose3d": "torch.ops.aten.slow_conv_transpose3d(x3, c3, [3, 3, 3], cb, [1, 1, 1], [1, 1, 1])",
-        "slow_conv_transpose3d.out": "torch.ops.aten.slow_conv_transpose3d.out(x3, c3, [3, 3, 3], cb, [1, 1, 1], [1, 1, 1], out=o3)",
-        "_nnpack_spatial_convolution": "torch.ops.aten._nnpack_spatial_convolution(x, c, cb, [1, 1])",
-        "_nnpack_spatial_convolution.out": "torch.ops.aten._nnpack_spatial_convolution.out(x, c, cb, [1, 1], out=o)",
-        "_scaled_dot_product_flash_attention_for_cpu": "F.scaled_dot_product_attention(t, t, t)",
-    }
-    return {f"aten::{name}": text for name, text in calls.items()}
-
-
-def _variables() -> dict[str, Any]:
-    """Return fresh tensors by name: `x y p` 2x4x8x8 (p positive), `k` a mask, `o*` outputs, the rest by use."""
-    import torch
-
-    g = torch.Generator().manual_seed(7)
-    e = torch.empty
-
-    def r(*sizes: int) -> Any:
-        return torch.randn(*sizes, generator=g)
-
-    return {
-        "x": r(2, 4, 8, 8), "y": r(2, 4, 8, 8), "p": r(2, 4, 8, 8).abs() + 0.5, "k": r(2, 4, 8, 8) > 0, "s": torch.tensor(0.5),
-        "o": e(2, 4, 8, 8), "oo": e(2, 8, 8, 8), "r": e(2, 4, 8), "r1": e(2, 4, 8, 1), "r2": e(2, 4, 8, 1), "g1": e(2, 2), "g2": e(2, 2),
-        "h": e(2, 4, 4, 4), "hi": e(2, 4, 4, 4, dtype=torch.int64), "u": e(2, 4, 16, 16),
-        "w4": r(4), "b4": r(4), "rm": r(4), "rv": r(4).abs() + 0.5, "w8": r(8), "b8": r(8), "e1": e(0), "e2": e(0),
-        "m": r(4, 6), "n": r(6, 5), "a": r(5), "mn": r(4, 5), "mo": e(4, 5), "q1": r(2, 4, 6), "q2": r(2, 6, 5), "qo": e(2, 4, 5),
-        "c": r(4, 4, 3, 3), "cb": r(4), "x3": r(1, 4, 4, 4, 4), "c3": r(4, 4, 3, 3, 3), "o3": e(1, 4, 4, 4, 4), "t": r(1, 2, 16, 8),
-    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -163,6 +30,7 @@ class Sample:
     overload: str
     text: str
     names: tuple[str, ...]
+    device: str = "cpu"
 
     @property
     def written(self) -> bool:
@@ -172,7 +40,7 @@ class Sample:
 
     def arguments(self, *, grad: bool = False) -> tuple[Any, ...]:
         """Return fresh arguments; `grad`: floating inputs are results of an operation that asks for a gradient."""
-        values = _variables()
+        values = variables(self.device)
         out_form = "out" in self.overload.partition(".")[2]
         chosen = []
         for name in self.names:
@@ -200,13 +68,13 @@ class Sample:
         return made
 
 
-def samples() -> dict[str, Sample]:
-    """Return overload -> sample, for the overloads that have a kernel on the CPU."""
-    known = _variables()
+def samples(device: str = "cpu") -> dict[str, Sample]:
+    """Return overload -> sample, for the overloads that have a kernel on this kind of device (`cpu` or `cuda`); makes no tensor there."""
+    known = variables("cpu")
     found = {}
-    for overload, text in _samples().items():
+    for overload, text in texts(device).items():
         used = sorted({n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)} & known.keys())
-        found[overload] = Sample(overload, text, tuple(used))
+        found[overload] = Sample(overload, text, tuple(used), device)
     return found
 
 
@@ -259,24 +127,19 @@ def _names(arrived: list[tuple[str, int]]) -> str:
     return ", ".join(dict.fromkeys(f"`{o.removeprefix('aten::')}`" for o, depth in arrived if depth == 0))
 
 
-def table(modes: tuple[str, ...] = MODES, progress: Callable[[str], None] = lambda _: None) -> str:
-    """Return the whole document as Markdown."""
+def section(
+    device: str = "cpu", modes: tuple[str, ...] = MODES, progress: Callable[[str], None] = lambda _: None
+) -> str:
+    """Return one device's part of the document as Markdown, observed here."""
     import torch
 
     module = _ext.load()
-    known = samples()
+    known = samples(device)
+    where = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
     lines = [
-        "# What reaches the hooks",
+        f"## {DEVICES[device]}",
         "",
-        "Made by `python -m kernelforge.reach --write docs/reach.md`; do not edit. "
-        f"torch {torch.__version__.split('+')[0]}, CPU, {platform.machine()}.",
-        "",
-        "For every hooked overload: the call that was made, and whether that overload reached its hook under each mode. `yes`: reached. "
-        "Otherwise: the hooked overloads that arrived instead, or `nothing` (the work was fused, or runs as an operator that is not hooked). "
-        "aot_eager and Inductor run under no_grad, after compilation. Overloads with kernels for CUDA alone are listed at the end.",
-        "",
-        "`F.max_pool2d` arrives as its leaf `max_pool2d_with_indices` in every eager mode: the composite is not hooked. `_fused_rms_norm` is "
-        "CompositeImplicit on the CPU, so it arrives only without autograd keys (inference_mode).",
+        f"torch {torch.__version__.split('+')[0]}, {where}.",
         "",
         "| overload | call | " + " | ".join(modes) + " |",
         "|---|---|" + "---|" * len(modes),
@@ -293,29 +156,59 @@ def table(modes: tuple[str, ...] = MODES, progress: Callable[[str], None] = lamb
             progress(f"{overload} {mode}")
             cells.append(cell(sample, mode))
         lines.append(f"| `{overload.removeprefix('aten::')}` | `{sample.text}` | " + " | ".join(cells) + " |")
-    lines += [
+    listed = ", ".join(f"`{o.removeprefix('aten::')}`" for o in elsewhere)
+    return "\n".join([*lines, "", f"No kernel on this device: {listed}.", ""])
+
+
+def document(old: str, device: str, new: str) -> str:
+    """Return the document `old` (or "") with one device's section replaced by `new`; the other devices keep theirs."""
+    kept = {part.split("\n", 1)[0]: "## " + part for part in old.split("## ")[1:]}
+    kept[DEVICES[device]] = new
+    head = [
+        "# What reaches the hooks",
         "",
-        "CUDA only, not run here: " + ", ".join(f"`{o.removeprefix('aten::')}`" for o in elsewhere) + ".",
+        "Made by `python -m kernelforge.reach --write docs/reach.md`, with `--device cuda` on a machine with a GPU; do not edit.",
+        "",
+        "For every hooked overload: the call that was made, and whether that overload reached its hook under each mode. `yes`: reached. "
+        "Otherwise: the hooked overloads that arrived instead, or `nothing` (the work was fused, or runs as an operator that is not hooked). "
+        "aot_eager and Inductor run under no_grad, after compilation.",
+        "",
+        "`F.max_pool2d` arrives as its leaf `max_pool2d_with_indices` in every eager mode: the composite is not hooked. `_fused_rms_norm` is "
+        "CompositeImplicit on the CPU, so there it arrives only without autograd keys (inference_mode).",
         "",
     ]
-    return "\n".join(lines)
+    parts = [kept[title].rstrip("\n") + "\n" for title in DEVICES.values() if title in kept]
+    return "\n".join([*head, "\n".join(parts)])
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Print the table, or write it."""
+    """Print one device's table, or write it into the document."""
     parser = argparse.ArgumentParser(
         prog="python -m kernelforge.reach", description=__doc__.splitlines()[0] if __doc__ else None
     )
-    parser.add_argument("--write", type=Path, help="file to write (default: standard output)")
+    parser.add_argument("--device", choices=sorted(DEVICES), default="cpu")
+    parser.add_argument(
+        "--write", type=Path, help="document whose section to replace (default: standard output)"
+    )
     parser.add_argument(
         "--modes", nargs="+", choices=MODES, default=list(MODES), help="modes to run (default: all)"
     )
     given = parser.parse_args(argv)
-    text = table(tuple(given.modes))
+    if given.device == "cuda":
+        import torch
+
+        if not torch.cuda.is_available():
+            print(
+                "observe what reaches the hooks on CUDA: torch sees no device\nhint: run it on a machine with a GPU",
+                file=sys.stderr,
+            )
+            return 5
+    text = section(given.device, tuple(given.modes))
     if given.write is None:
         print(text)
     else:
-        given.write.write_text(text)
+        old = given.write.read_text() if given.write.exists() else ""
+        given.write.write_text(document(old, given.device, text))
     return 0
 
 

@@ -1,7 +1,7 @@
-"""Small C++ kernels written by hand, made into plans for calls that were captured: real code behind the hooks, without search or templates.
+"""Small kernels written by hand, made into plans for calls that were captured: real code behind the hooks, without search or templates.
 
-It owns one kernel per overload as a piece of C++ that is specialised to the call's sizes and strides, its compile, and the plan around it.
-Correct and slow by intent.
+It owns one kernel per overload as a piece of C++ that is specialised to the call's sizes and strides, its compile, and the plan around it. The same
+piece is a loop over a range on the host and a grid-stride loop on CUDA. Correct and slow by intent.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import nvrtc
 import torch
 
 from kernelforge import _ext
@@ -44,6 +45,12 @@ union kf_arg { void* p; i64 i; double f; };
 extern "C" float expf(float); extern "C" float erff(float); extern "C" float tanhf(float); extern "C" float powf(float, float);
 extern "C" float sqrtf(float); extern "C" float logf(float); extern "C" float floorf(float);
 #define KF_ENTRY extern "C" __attribute__((visibility("default")))
+"""
+CUDA_PRELUDE = """
+typedef long long i64;
+#define __builtin_inff() __int_as_float(0x7f800000)
+#define __builtin_inf() __longlong_as_double(0x7ff0000000000000ll)
+#define __builtin_nanf(text) __int_as_float(0x7fc00000)
 """
 CTYPES = {
     "float32": "float",
@@ -76,6 +83,13 @@ def image(source: str) -> bytes:
     return target.read_bytes()
 
 
+@functools.cache
+def cubin(source: str, device: int) -> bytes:
+    """Return the cubin of a source for a device; products and sums are not contracted, as on the host."""
+    arch = nvrtc.arch_of(torch.cuda.get_device_capability(device))
+    return nvrtc.compile(source, arch, ["--fmad=false"])
+
+
 @dataclass
 class Kernel:
     """What a plan needs beside its call: the body of `for (i64 i = begin; i < end; ++i)` and how much work there is."""
@@ -91,6 +105,39 @@ class Kernel:
         lines += [f"  auto* {s} = ({self.types[s]}*)args[{k}].p;" for k, s in enumerate(self.slots)]
         lines += [self.before, "  for (i64 i = begin; i < end; ++i) {", self.body, "  }", "}"]
         return "\n".join(lines)
+
+    def cuda_source(self) -> str:
+        parameters = [f"{self.types[s]}* {s}" for s in self.slots] + ["i64 kf_work"]
+        first, step = "blockIdx.x * (i64)blockDim.x + threadIdx.x", "(i64)gridDim.x * blockDim.x"
+        return "\n".join(
+            [
+                CUDA_PRELUDE,
+                f'extern "C" __global__ void kf_main({", ".join(parameters)}) {{',
+                self.before,
+                f"  for (i64 i = {first}; i < kf_work; i += {step}) {{",
+                self.body,
+                "  }",
+                "}",
+            ]
+        )
+
+    def spec(self, cuda: bool) -> dict[str, Any]:
+        """Return the launch spec."""
+        args: list[dict[str, Any]] = [{"slot": s} for s in self.slots]
+        geometry: dict[str, Any] = {"work": self.work, "grain": "16"}
+        if cuda:
+            args.append({"int": self.work, "type": "i64"})
+            geometry = {
+                "grid": [f"min(ceildiv({self.work}, 128), 1024)", "1", "1"],
+                "block": ["128", "1", "1"],
+                "smem": "0",
+            }
+        return {
+            "schema": 1,
+            "constants": {},
+            "workspaces": [],
+            "kernels": [{"entry": "kf_main", **geometry, "args": args}],
+        }
 
 
 def slots_of(call: Call) -> dict[str, dict[str, Any]]:
@@ -177,25 +224,18 @@ def pointwise(expression: Callable[[Call], str]) -> Callable[[Call], Kernel]:
     return build
 
 
-def plan_json(call: Call, made: Kernel, **changes: Any) -> str:
+def plan_json(call: Call, made: Kernel, device: int = -1, **changes: Any) -> str:
     """Return the JSON of a plan for exactly this call."""
-    spec = {
-        "schema": 1,
-        "constants": {},
-        "workspaces": [],
-        "kernels": [
-            {"entry": "kf_main", "work": made.work, "grain": "16", "args": [{"slot": s} for s in made.slots]}
-        ],
-    }
     plan = {
         "id": "p-" + hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()[:8],
         "call": call,
-        "spec": spec,
-        "threads": torch.get_num_threads(),
+        "spec": made.spec(device >= 0),
         "align": [element_bytes(d) for _, d in _named_slots(call)],
         "deterministic": True,
         "exact": False,
     }
+    if device < 0:
+        plan["threads"] = torch.get_num_threads()
     return json.dumps(plan | changes)
 
 
@@ -203,10 +243,13 @@ def element_bytes(d: dict[str, Any]) -> int:
     return {"float64": 8, "int64": 8, "float32": 4, "int32": 4}.get(d["dtype"], 1)
 
 
-def open_plan(call: Call, kernels: dict[str, Callable[[Call], Kernel]], **changes: Any) -> Any:
-    """Return a plan, ready to publish, for a captured call."""
+def open_plan(
+    call: Call, kernels: dict[str, Callable[[Call], Kernel]], device: int = -1, **changes: Any
+) -> Any:
+    """Return a plan, ready to publish, for a call captured on this device (-1: the host)."""
     made = kernels[call["overload"]](call)
-    return _ext.load().plan_open(plan_json(call, made, **changes), image(made.source()))
+    code = image(made.source()) if device < 0 else cubin(made.cuda_source(), device)
+    return _ext.load().plan_open(plan_json(call, made, device, **changes), code, device)
 
 
 def record(function: Callable[[], Any]) -> list[dict[str, Any]]:

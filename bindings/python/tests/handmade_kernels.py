@@ -169,10 +169,14 @@ def _group_norm(call: Call) -> Kernel:
 
 
 def _batch_norm(call: Call) -> Kernel:
+    """Batch norm in evaluation. The statistics have elements on CUDA only; every element of a channel writes the same ones."""
     slots = slots_of(call)
     x = slots["input"]
+    eps = arg(call, "epsilon" if "cudnn" in call["overload"] else "eps")
     body = unravel("i", x["sizes"]) + f"    float x = {at('input', x, dims(x))}, mean = running_mean[d1];\n"
-    body += f"    float rstd = 1 / sqrtf(running_var[d1] + {literal(arg(call, 'eps'))});\n"
+    body += f"    float rstd = 1 / sqrtf(running_var[d1] + {literal(eps)});\n"
+    if call["outputs"][1]["sizes"] == [x["sizes"][1]]:
+        body += "    out1[d1] = mean; out2[d1] = rstd;\n"
     return kernel(
         call,
         body + f"    {at('out0', call['outputs'][0], dims(x))} = {_affine(slots, ['d1'])};",
@@ -276,14 +280,20 @@ FAMILIES: dict[str, Callable[[Call], Kernel]] = {
     "_fused_rms_norm": _rms_norm,
     "native_group_norm": _group_norm,
     **dict.fromkeys(
-        ("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"), _batch_norm
+        (
+            *("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"),
+            "cudnn_batch_norm",
+        ),
+        _batch_norm,
     ),
     "max_pool2d_with_indices": lambda c: _pool(c, average=False),
     "avg_pool2d": lambda c: _pool(c, average=True),
     **dict.fromkeys(("_adaptive_avg_pool2d", "adaptive_avg_pool2d"), _adaptive),
     **dict.fromkeys(("upsample_nearest2d", "upsample_bilinear2d"), _upsample),
     **dict.fromkeys(("mm", "bmm", "addmm"), _matmul),
-    **dict.fromkeys(("mkldnn_convolution", "_slow_conv2d_forward", "slow_conv_dilated2d"), _convolution),
+    **dict.fromkeys(
+        ("mkldnn_convolution", "cudnn_convolution", "_slow_conv2d_forward", "slow_conv_dilated2d"), _convolution
+    ),
 }
 
 

@@ -7,11 +7,11 @@ import torch
 import torch.nn.functional as F
 
 from kernelforge import reach
-from serving import close, ext, hits, serving
+from serving import close, device, ext, hits, serving
 
 torch.manual_seed(1)
 X = torch.randn(4, 6)
-SAMPLES = reach.samples()
+SAMPLES = reach.samples(device())
 
 
 def capture(function, payloads=0, payload_bytes=1 << 24):

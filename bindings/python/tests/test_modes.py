@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from serving import close, eager, ext, fallbacks, hits, plans_for, published, serving
+from serving import close, device, eager, ext, fallbacks, hits, plans_for, published, serving
 
 torch.manual_seed(3)
 X = torch.randn(2, 4, 8, 8)
@@ -14,6 +14,8 @@ Y = torch.randn(2, 4, 8, 8)
 W8, B8 = torch.randn(8), torch.randn(8)
 STATS = (torch.randn(4), torch.rand(4) + 0.5, torch.randn(4), torch.randn(4))
 M, N, A = torch.randn(4, 6), torch.randn(5, 6), torch.randn(5)
+
+BATCH_NORM = {"cpu": "aten::native_batch_norm", "cuda": "aten::cudnn_batch_norm"}[device()]
 
 # name -> (function of one tensor, hooked overload, whether its kernel is bitwise eager's)
 FUNCTIONS = {
@@ -25,7 +27,7 @@ FUNCTIONS = {
     "log_softmax": (lambda x: F.log_softmax(x, 1), "aten::_log_softmax", False),
     "layer_norm": (lambda x: F.layer_norm(x, (8,), W8, B8), "aten::native_layer_norm", False),
     "group_norm": (lambda x: F.group_norm(x, 2), "aten::native_group_norm", False),
-    "batch_norm": (lambda x: F.batch_norm(x, *STATS), "aten::native_batch_norm", False),
+    "batch_norm": (lambda x: F.batch_norm(x, *STATS), BATCH_NORM, False),
     "max_pool": (lambda x: F.max_pool2d(x, 2), "aten::max_pool2d_with_indices", True),
     "avg_pool": (lambda x: F.avg_pool2d(x, 2), "aten::avg_pool2d", False),
     "upsample": (lambda x: F.interpolate(x, scale_factor=2), "aten::upsample_nearest2d", True),
@@ -110,6 +112,8 @@ def test_inplace_call_bumps_the_version_and_backward_notices():
 
 # what arrives in place of the eager overload: docs/reach.md
 AOT = {"batch_norm": "aten::_native_batch_norm_legit_no_training", "upsample": None, "masked_fill": None}
+if device() == "cuda":
+    AOT["batch_norm"] = None
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -205,7 +209,7 @@ def test_plans_do_not_break_a_graph_or_recompile():
 def test_autocast_meets_only_the_cast_call():
     """A plan for float32 operands must not serve the bfloat16 product that autocast makes of the same call."""
     run = lambda: F.linear(M, N, A)  # noqa: E731
-    with serving(run, only="aten::addmm"), torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+    with serving(run, only="aten::addmm"), torch.no_grad(), torch.autocast(device(), dtype=torch.bfloat16):
         with eager():
             expected = run()
         got = run()

@@ -1,4 +1,4 @@
-"""docs/reach.md says what is true here: its eager columns are observed again."""
+"""docs/reach.md says what is true here: the eager columns of its table for the CPU are observed again."""
 
 import re
 from pathlib import Path
@@ -12,21 +12,29 @@ from serving import ext
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs/reach.md"
 
 
-def written():
+def part(device):
+    """Return one device's section of the committed document, "" if it has none."""
+    found = [p for p in DOCUMENT.read_text().split("## ")[1:] if p.startswith(reach.DEVICES[device] + "\n")]
+    return found[0] if found else ""
+
+
+def written(device="cpu"):
     """Return overload -> mode -> cell of the committed table."""
     rows = {}
-    for line in DOCUMENT.read_text().splitlines():
+    for line in part(device).splitlines():
         cells = [c.strip() for c in re.split(r"(?<!\\)\|", line)[1:-1]]
         if len(cells) == 2 + len(reach.MODES) and cells[0].startswith("`"):
             rows["aten::" + cells[0].strip("`")] = dict(zip(reach.MODES, cells[2:], strict=True))
     return rows
 
 
-def test_table_holds_every_hooked_overload():
-    text = DOCUMENT.read_text()
-    listed = set(written())
-    last = text.strip().splitlines()[-1]
-    assert last.startswith("CUDA only")
+@pytest.mark.parametrize("device", reach.DEVICES)
+def test_table_holds_every_hooked_overload(device):
+    if not part(device):
+        pytest.skip(f"no table for {device} is committed")
+    listed = set(written(device))
+    last = part(device).strip().splitlines()[-1]
+    assert last.startswith("No kernel on this device")
     listed |= {"aten::" + name for name in re.findall(r"`([^`]+)`", last)}
     assert listed == {row["overload"] for row in ext().op_table()}
 
@@ -34,7 +42,7 @@ def test_table_holds_every_hooked_overload():
 @pytest.mark.parametrize("mode", ["grad", "no_grad", "inference_mode"])
 def test_eager_columns_are_what_is_observed(mode):
     minor = ".".join(torch.__version__.split(".")[:2])
-    if f"torch {minor}." not in DOCUMENT.read_text():
+    if f"torch {minor}." not in part("cpu"):
         pytest.skip(f"the committed table is of another torch than {minor}")
     table = written()
     for overload, sample in reach.samples().items():
@@ -58,4 +66,20 @@ def test_command_prints_the_table(capsys, monkeypatch):
     assert reach.main(["--modes", "no_grad"]) == 0
     out = capsys.readouterr().out
     assert "| `relu` | `torch.relu(p)` | yes |" in out
-    assert "CUDA only, not run here: `cudnn_convolution`." in out
+    assert "No kernel on this device: `cudnn_convolution`." in out
+
+
+def test_writing_one_device_keeps_the_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(ext(), "op_table", lambda: [{"overload": "aten::relu"}])
+    path = tmp_path / "reach.md"
+    path.write_text(reach.document("", "cuda", "## CUDA\n\ntorch 9.9.9, a device.\n"))
+    for _ in range(2):
+        assert reach.main(["--modes", "no_grad", "--write", str(path)]) == 0
+        text = path.read_text()
+        assert text.count("## CPU\n") == text.count("## CUDA\n") == 1
+        assert text.index("## CPU") < text.index("| `relu` |") < text.index("## CUDA") < text.index("torch 9.9.9")
+
+
+def test_every_overload_has_a_call_on_some_device():
+    known = set(reach.samples("cpu")) | set(reach.samples("cuda"))
+    assert known == {row["overload"] for row in ext().op_table()}

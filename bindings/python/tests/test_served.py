@@ -5,14 +5,17 @@ import torch
 
 from handmade_kernels import KERNELS
 from kernelforge import reach
-from serving import close, eager, ext, fallbacks, hits, plans_for, published
+from serving import close, device, eager, ext, fallbacks, hits, plans_for, published
 
-SAMPLES = reach.samples()
+SAMPLES = reach.samples(device())
 # An out argument without elements is an empty tensor: such a call runs on eager.
 EMPTY_OUT = {
-    f"aten::{n}.out"
-    for n in ("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training")
-}
+    "cpu": {
+        f"aten::{n}.out"
+        for n in ("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training")
+    },
+    "cuda": {"aten::cudnn_batch_norm.out"},
+}[device()]
 SERVED = sorted(s for s in SAMPLES if s in KERNELS and s not in EMPTY_OUT)
 
 

@@ -44,3 +44,11 @@ def device_arch() -> str:
     if not torch.cuda.is_available():
         pytest.skip(f"torch {torch.__version__} sees no CUDA device")
     return nvrtc.arch_of(torch.cuda.get_device_capability(0))
+
+
+@pytest.fixture
+def cuda_default() -> Iterator[None]:
+    """Tensors are made on CUDA unless a test says otherwise."""
+    torch.set_default_device("cuda")
+    yield
+    torch.set_default_device(None)

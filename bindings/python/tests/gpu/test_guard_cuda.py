@@ -1,0 +1,9 @@
+"""Guards on CUDA: the tests of test_guard.py."""
+
+import pytest
+
+from on_cuda import on_cuda
+
+pytestmark = pytest.mark.usefixtures("cuda_default")
+
+globals().update(on_cuda("test_guard", {}))

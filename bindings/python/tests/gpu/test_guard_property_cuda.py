@@ -1,0 +1,9 @@
+"""Guards of random calls on CUDA: the test of test_guard_property.py."""
+
+import pytest
+
+from on_cuda import on_cuda
+
+pytestmark = pytest.mark.usefixtures("cuda_default")
+
+globals().update(on_cuda("test_guard_property", {}))
