@@ -112,8 +112,8 @@ Served run(const Call& call, const kfr_plan* plan, const kfr_plan_info& info, co
     kfr_plan_hit(plan);
     return {Reason::kServed, plan};
   }
-  // On CUDA the first kernels of several may be queued: what an in-place call overwrites is then gone, and eager would begin from the wrong values.
-  TORCH_CHECK(written == nullptr || status == KFR_LAUNCH || call.target() == Target::host, "kernelforge: plan `", info.id,
+  // On CUDA the first kernels of several may be queued (KFR_DRIVER): what an in-place call overwrites is then gone, and eager would begin from it.
+  TORCH_CHECK(written == nullptr || status != KFR_DRIVER, "kernelforge: plan `", info.id,
               "` was refused between its kernels, and the tensor that it writes may hold part of its result: ", error.text);
   return give_back(Reason::kLaunch);
 }

@@ -201,7 +201,7 @@ class CudaProgram final : public Program {
     const LaunchConfig& c = launch.config;
     std::string what = "kernel " + ticked(launch.entry) + ": " + extent(c.grid) + " blocks of " + extent(c.block) + " threads with " +
                        std::to_string(c.shared_bytes) + " bytes of dynamic shared memory";
-    refuse(result, what, KFR_LAUNCH);
+    refuse(result, what, done == zeroed_.size() ? KFR_LAUNCH : KFR_DRIVER);  // KFR_LAUNCH promises that no kernel ran
   }
 
   Device& device_;
