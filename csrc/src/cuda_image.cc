@@ -1,7 +1,8 @@
 // cuda_image.cc: the ELF of a cubin, as far as it must be right before the driver reads it.
 //
-// A kernel is a defined global function in a section of its own, `.text.<name>`. Zero-initialized variables of the device (`.nv.global`) are
-// refused: a kernel keeps no state between calls. Initialized ones cannot be told from the compiler's own tables; the judge's repeats find those.
+// A kernel is a defined global function in a section of its own, `.text.<name>`. Variables of the device (`.nv.global`, `.nv.global.init`) say nothing
+// here: every `constexpr` at file scope is one, and whether code refers to it cannot be told from the image. The judge refuses those that keep state
+// where it can be told, in the compiler's assembly (go/cuda/ptx.go).
 #include "cuda_image.h"
 
 #include <elf.h>
@@ -37,6 +38,8 @@ class Elf {
       bool inside = s.sh_type == SHT_NOBITS || (s.sh_offset <= image_.size() && s.sh_size <= image_.size() - s.sh_offset);
       if (!inside) bad("a section lies outside the file");
     }
+    bool segments = h.e_phoff <= image_.size() && uint64_t{h.e_phnum} * h.e_phentsize <= image_.size() - h.e_phoff;
+    if (!segments) bad("a program header lies outside the file");
     names_ = h.e_shstrndx;
   }
 
@@ -80,8 +83,6 @@ class Elf {
 Cubin::Cubin(std::string_view image) {
   Elf elf(image);
   for (const Elf64_Shdr& section : elf.sections()) {
-    if (section.sh_size > 0 && elf.section_name(section) == ".nv.global")
-      bad("it has variables on the device", "keep no state between calls; scratch memory is a workspace, tables are `__constant__`");
     if (section.sh_type != SHT_SYMTAB) continue;
     for (const Elf64_Sym& symbol : elf.symbols(section)) {
       bool function = ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && ELF64_ST_BIND(symbol.st_info) == STB_GLOBAL;
