@@ -191,11 +191,10 @@ TEST(Plan, OptionalFieldsOfPacksAreAccepted) {
 }
 
 TEST(Plan, AnotherDeviceIsRefusedWithWords) {
-  std::string json = plan_json("p-1", {8}), image = scale_image();
-  kfr_plan* plan = nullptr;
-  kfr_error error{};
-  EXPECT_EQ(kfr_plan_create(json.data(), json.size(), image.data(), image.size(), 0, &plan, &error), KFR_NO_DEVICE);
-  EXPECT_NE(std::string(error.text).find("this build has no CUDA target"), std::string::npos);
+  EXPECT_EQ(refusal(plan_json("p-1", {8}), scale_image(), KFR_NO_DEVICE, 64),
+            "make a plan: device 64: no such ordinal (expected -1 for the host, or 0, 1, ... for CUDA)");
+  EXPECT_EQ(refusal(plan_json("p-1", {8}), scale_image(), KFR_NO_DEVICE, -2),
+            "make a plan: device -2: no such ordinal (expected -1 for the host, or 0, 1, ... for CUDA)");
 }
 
 TEST(Plan, TheImageMustHoldTheEntries) {

@@ -114,18 +114,18 @@ std::string plan_json(const std::string& id, const std::vector<int64_t>& sizes, 
          "threads": 2, "align": [16, 16], "deterministic": true, "exact": true})";
 }
 
-PlanPtr make(const std::string& json, const std::string& image) {
+PlanPtr make(const std::string& json, const std::string& image, int32_t device) {
   kfr_plan* plan = nullptr;
   kfr_error error{};
-  EXPECT_EQ(kfr_plan_create(json.data(), json.size(), image.data(), image.size(), KFR_HOST, &plan, &error), KFR_OK) << error.text;
+  EXPECT_EQ(kfr_plan_create(json.data(), json.size(), image.data(), image.size(), device, &plan, &error), KFR_OK) << error.text;
   if (plan == nullptr) throw std::runtime_error(error.text);
   return PlanPtr(plan);
 }
 
-std::string refusal(const std::string& json, const std::string& image, kfr_status expected) {
+std::string refusal(const std::string& json, const std::string& image, kfr_status expected, int32_t device) {
   kfr_plan* plan = nullptr;
   kfr_error error{};
-  EXPECT_EQ(kfr_plan_create(json.data(), json.size(), image.data(), image.size(), KFR_HOST, &plan, &error), expected) << error.text;
+  EXPECT_EQ(kfr_plan_create(json.data(), json.size(), image.data(), image.size(), device, &plan, &error), expected) << error.text;
   EXPECT_EQ(plan, nullptr);
   EXPECT_EQ(error.code, expected);
   return error.text;

@@ -46,8 +46,10 @@ struct PlanFree {
   void operator()(kfr_plan* p) const { kfr_plan_free(p); }
 };
 using PlanPtr = std::unique_ptr<kfr_plan, PlanFree>;
-PlanPtr make(const std::string& json, const std::string& image);                              // fails the test on an error
-std::string refusal(const std::string& json, const std::string& image, kfr_status expected);  // the error's text
+// Fails the test on an error.
+PlanPtr make(const std::string& json, const std::string& image, int32_t device = KFR_HOST);
+// The error's text.
+std::string refusal(const std::string& json, const std::string& image, kfr_status expected, int32_t device = KFR_HOST);
 
 // The words of the call of a plan, as a hook would write them for one float32 tensor.
 std::vector<int64_t> tensor_words(const std::vector<int64_t>& sizes);

@@ -126,7 +126,8 @@ class Callback final : public Program {
  public:
   explicit Callback(std::function<void()> inside) : inside_(std::move(inside)) {}
   void launch(void* const*, const kfr_parallel*, void*) const override {}
-  void warm() const override { inside_(); }
+  void warm(const std::vector<uint64_t>&) const override { inside_(); }
+  void time(const Series&, const kfr_parallel*, void*, double*) const override {}
 
  private:
   std::function<void()> inside_;
