@@ -217,9 +217,10 @@ func deviceReduction(c *card.Card, p Point, page, work string, threads int) (car
 		return card.Candidate{Source: cudaPage(page, parts), Spec: deviceSpec(p, constants, kernels)}, nil
 	}
 	join := signature{wide: s.wide}
+	join.out("OUT", "out", "out0")
+	join.in("C", "parts", "ws0")
 	counts(&join)
 	joined := kept.declare(&join, "", 1)
-	join.args = append([]card.SpecArg{slot("out0"), slot("ws0")}, join.args...)
 	size := map[string]int{"float": 4, "double": 8}[constants["C"]]
 	return card.Candidate{
 		Source: cudaPage(page, map[string]string{"parameters": s.parameters(), "walks": walks, "join": join.parameters(), "joined": joined}),

@@ -217,6 +217,9 @@ func namesOf(call card.Call) map[string]bool {
 		if arg.Kind == "tensor" {
 			add(arg.Name, len(arg.Sizes))
 		}
+		for k, item := range arg.Items {
+			add(fmt.Sprintf("%s_%d", arg.Name, k), len(item.Sizes))
+		}
 		names[arg.Name] = names[arg.Name] || arg.Kind == "int"
 	}
 	for i, out := range call.Outputs {
@@ -288,6 +291,13 @@ func checkSlot(t *testing.T, family string, call card.Call, spec card.Spec, slot
 	for i := range spec.Workspaces {
 		if slot == fmt.Sprintf("ws%d", i) {
 			return
+		}
+	}
+	for _, arg := range call.Args {
+		for k := range arg.Items {
+			if slot == fmt.Sprintf("%s_%d", arg.Name, k) {
+				return
+			}
 		}
 	}
 	if slot != "" && argument(call, slot).Kind != "tensor" {

@@ -272,9 +272,4 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %d families apply, first `%s` (expected none)", what, len(list), list[0].Name())
 		}
 	}
-	cuda := familyCards()["pointwise"]
-	cuda.Target = "cuda"
-	if list := Applicable(cuda); len(list) != 0 {
-		t.Errorf("a card for cuda: family `%s` applies (expected none: it is the host's)", list[0].Name())
-	}
 }

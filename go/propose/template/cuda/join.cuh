@@ -1,6 +1,6 @@
 #if PARTS > 1
 // The second kernel: a warp folds the parts of an output.
-KF_KERNEL(128) void kf_join(OUT* out, const C* parts,
+KF_KERNEL(128) void kf_join(
 // @join
 ) {
 // @joined

@@ -1,0 +1,264 @@
+package template
+
+import (
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/kernelforge/kernelforge/go/card"
+)
+
+// cudaCall is a call with one output.
+func cudaCall(overload, dtype string, strides, sizes []int64, args ...card.Arg) card.Call {
+	return card.Call{Overload: "aten::" + overload, Args: args, Outputs: []card.Output{output(dtype, strides, sizes...)}}
+}
+
+func none(name string) card.Arg { return card.Arg{Name: name, Kind: "none"} }
+
+func floatArg(name string, value float64) card.Arg {
+	arg := plainArg(name, "scalar", value)
+	arg.Type = "float"
+	return arg
+}
+
+func wrappedArg(name, dtype, bits string) card.Arg {
+	yes := true
+	return card.Arg{Name: name, Kind: "wrapped", DType: dtype, Bits: bits, WrappedNumber: &yes}
+}
+
+// pointwiseCall is a binary operator whose second operand has its own layout.
+func pointwiseCall(overload, dtype string, other card.Arg, order ...int) card.Call {
+	sizes := []int64{4, 64, 28, 28}
+	strides := laid(sizes, order...)
+	args := []card.Arg{tensorArg("self", dtype, strides, sizes...), other}
+	if overload == "add.Tensor" || overload == "sub.Tensor" {
+		args = append(args, plainArg("alpha", "scalar", 1))
+		args[2].Type = "int"
+	}
+	return cudaCall(overload, dtype, strides, sizes, args...)
+}
+
+func unaryCall(overload, dtype string, args ...card.Arg) card.Call {
+	sizes := []int64{64, 1000}
+	return cudaCall(overload, dtype, laid(sizes), sizes, append([]card.Arg{dataArg("self", dtype, sizes...)}, args...)...)
+}
+
+// copyCall copies between two orders of dims.
+func copyCall(to, from string, order, source []int) card.Call {
+	sizes := []int64{4, 64, 28, 28}
+	return cudaCall("copy_", to, laid(sizes, order...), sizes, tensorArg("self", to, laid(sizes, order...), sizes...),
+		tensorArg("src", from, laid(sizes, source...), sizes...), plainArg("non_blocking", "bool", false))
+}
+
+func foldCall(overload, dtype string, dims []int, sizes, out []int64, order ...int) card.Call {
+	args := []card.Arg{tensorArg("self", dtype, laid(sizes, order...), sizes...), plainArg("dim", "ints", dims), plainArg("keepdim", "bool", false)}
+	if overload != "amax" {
+		args = append(args, none("dtype"))
+	}
+	return cudaCall(overload, dtype, laid(out), out, args...)
+}
+
+func scanCall(dtype string, dim int, sizes ...int64) card.Call {
+	return cudaCall("cumsum", dtype, laid(sizes), sizes, dataArg("self", dtype, sizes...), plainArg("dim", "int", dim), none("dtype"))
+}
+
+func upsampleCall(overload, dtype string, order ...int) card.Call {
+	in, out := []int64{2, 64, 16, 16}, []int64{2, 64, 32, 32}
+	args := []card.Arg{tensorArg("self", dtype, laid(in, order...), in...), plainArg("output_size", "ints", []int{32, 32})}
+	if overload == "upsample_bilinear2d" {
+		args = append(args, plainArg("align_corners", "bool", false))
+	}
+	return cudaCall(overload, dtype, laid(out, order...), out, append(args, none("scales_h"), none("scales_w"))...)
+}
+
+func catCall(dtype string, dim int, order ...int) card.Call {
+	sizes, out := []int64{4, 32, 28, 28}, []int64{4, 32, 28, 28}
+	out[dim] *= 2
+	item := tensorArg("", dtype, laid(sizes, order...), sizes...)
+	return cudaCall("cat", dtype, laid(out, order...), out, card.Arg{Name: "tensors", Kind: "tensors", Items: []card.Arg{item, item}}, plainArg("dim", "int", dim))
+}
+
+// cudaCards has the kinds of calls that the families of cudaMoves serve, with the families that apply.
+var cudaCards = map[string]struct {
+	card     *card.Card
+	families string
+}{
+	"add":                       {onCuda(pointwiseCall("add.Tensor", "float16", dataArg("other", "float16", 4, 64, 28, 28))), "pointwise"},
+	"add of a channel's bias":   {onCuda(pointwiseCall("add.Tensor", "bfloat16", dataArg("other", "bfloat16", 64, 1, 1), channelsInside...)), "pointwise"},
+	"product of two orders":     {onCuda(pointwiseCall("mul.Tensor", "float32", dataArg("other", "float32", 4, 64, 28, 28), channelsInside...)), "pointwise"},
+	"quotient by a number":      {onCuda(pointwiseCall("div.Tensor", "float64", wrappedArg("other", "float64", "4008000000000000"))), "pointwise"},
+	"mixed types":               {onCuda(pointwiseCall("sub.Tensor", "float32", dataArg("other", "int64", 28, 28))), "pointwise"},
+	"relu":                      {onCuda(unaryCall("relu_", "float16")), "pointwise"},
+	"silu":                      {onCuda(unaryCall("silu", "bfloat16")), "pointwise"},
+	"gelu":                      {onCuda(unaryCall("gelu", "float32", plainArg("approximate", "string", "tanh"))), "pointwise"},
+	"tanh":                      {onCuda(unaryCall("tanh", "float64")), "pointwise"},
+	"negation of integers":      {onCuda(unaryCall("neg", "int64")), "pointwise"},
+	"masked fill":               {onCuda(unaryCall("masked_fill.Scalar", "float16", dataArg("mask", "bool", 64, 1000), floatArg("value", 1.5))), "pointwise"},
+	"copy with a conversion":    {onCuda(copyCall("float16", "float32", nil, nil)), "pointwise"},
+	"copy to channels last":     {onCuda(copyCall("float16", "float16", channelsInside, nil)), "transpose pointwise"},
+	"copy from channels last":   {onCuda(copyCall("float32", "bfloat16", nil, channelsInside)), "transpose pointwise"},
+	"copy of doubles":           {onCuda(copyCall("float64", "float64", channelsInside, nil)), "transpose pointwise"},
+	"copy of bytes":             {onCuda(copyCall("uint8", "uint8", channelsInside, nil)), "transpose pointwise"},
+	"cat of channels":           {onCuda(catCall("float16", 1)), "cat"},
+	"cat of inner channels":     {onCuda(catCall("float32", 1, channelsInside...)), "cat"},
+	"sum of planes":             {onCuda(foldCall("sum.dim_IntList", "float16", []int{2, 3}, []int64{4, 64, 28, 28}, []int64{4, 64})), "reduce_rows"},
+	"sum of everything":         {onCuda(foldCall("sum.dim_IntList", "float32", []int{}, []int64{4096, 4097}, nil)), "reduce_rows"},
+	"sum of channels":           {onCuda(foldCall("sum.dim_IntList", "float32", []int{0, 2, 3}, []int64{32, 64, 28, 28}, []int64{64})), "reduce_rows"},
+	"mean of inner channels":    {onCuda(foldCall("mean.dim", "bfloat16", []int{2, 3}, []int64{4, 64, 28, 28}, []int64{4, 64}, channelsInside...)), "reduce_columns"},
+	"sum of a column":           {onCuda(foldCall("sum.dim_IntList", "float64", []int{0}, []int64{100000, 8}, []int64{8})), "reduce_columns"},
+	"maximum of rows":           {onCuda(foldCall("amax", "float16", []int{1}, []int64{64, 1000}, []int64{64})), "reduce_rows"},
+	"sums along short rows":     {onCuda(scanCall("float32", 1, 4096, 100)), "cumsum_rows"},
+	"sums along long rows":      {onCuda(scanCall("float16", 1, 4, 100000)), "cumsum_rows"},
+	"sums of integers":          {onCuda(scanCall("int64", 1, 64, 1000)), "cumsum_rows"},
+	"sums down columns":         {onCuda(scanCall("float64", 0, 100000, 2)), "cumsum_columns"},
+	"nearest":                   {onCuda(upsampleCall("upsample_nearest2d", "float16")), "upsample_nearest"},
+	"nearest of inner channels": {onCuda(upsampleCall("upsample_nearest2d", "bfloat16", channelsInside...)), "upsample_nearest"},
+	"bilinear":                  {onCuda(upsampleCall("upsample_bilinear2d", "float32")), "upsample_bilinear"},
+	"bilinear, inner channels":  {onCuda(upsampleCall("upsample_bilinear2d", "float16", channelsInside...)), "upsample_bilinear"},
+}
+
+func TestFamiliesForCudaApplyWhereTheyAreExact(t *testing.T) {
+	for name, test := range cudaCards {
+		got := familyNames(test.card)
+		if want := regexp.MustCompile(`\S+`).FindAllString(test.families, -1); !slices.Equal(got, want) {
+			t.Errorf("%s: families %v apply (expected %v)", name, got, want)
+		}
+	}
+}
+
+// Every point of a family's space is a valid candidate that names only what the call and the device have, and no two points are the same kernel.
+func TestEveryPointForCudaIsAValidSpec(t *testing.T) {
+	for name, test := range cudaCards {
+		call := test.card.Variants[0].Call
+		names := namesOf(call)
+		for _, fact := range []string{"sm_count", "l2_bytes", "smem_optin", "max_blocks_per_sm"} {
+			names[fact] = true
+		}
+		for _, family := range Applicable(test.card) {
+			params := family.Params(test.card, h200)
+			for _, param := range params {
+				if !slices.Contains(param.Values, param.Default) || !slices.IsSorted(param.Values) {
+					t.Errorf("%s, %s: %s has the default %d and the values %v", name, family.Name(), param.Name, param.Default, param.Values)
+				}
+			}
+			points := Points(params)
+			if len(points) > MaxPoints {
+				t.Errorf("%s, %s: %d points (expected at most %d)", name, family.Name(), len(points), MaxPoints)
+			}
+			seen := map[string]Point{}
+			for _, point := range points {
+				candidate, err := Make(family, test.card, h200, point)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if twin, ok := seen[candidate.ID]; ok {
+					t.Errorf("%s, %s: %v and %v are the same kernel", name, family.Name(), twin, point)
+				}
+				seen[candidate.ID] = point
+				candidate.Change = "test"
+				if err := candidate.Validate(); err != nil {
+					t.Fatal(err)
+				}
+				checkCudaSpec(t, name+", "+family.Name(), call, candidate, names)
+			}
+		}
+	}
+}
+
+// allCudaCards are the cards of all families for cuda.
+func allCudaCards() map[string]*card.Card {
+	cards := map[string]*card.Card{}
+	for name, test := range cudaCards {
+		cards[name] = test.card
+	}
+	for name, test := range cudaNormPoolCards {
+		cards[name] = test.card
+	}
+	return cards
+}
+
+// Constants come before the prelude, so none may be a word of it.
+func TestConstantsForCudaAreNoWordsOfThePrelude(t *testing.T) {
+	text, err := os.ReadFile("../../cuda/prelude/kf_kernel.cuh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := regexp.MustCompile(`//[^\n]*|"[^"\n]*"`).ReplaceAllString(string(text), "")
+	words := identifier.FindAllString(code, -1)
+	for _, c := range allCudaCards() {
+		for _, family := range Applicable(c) {
+			candidate, err := Make(family, c, h200, Points(family.Params(c, h200))[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for constant := range maps.Keys(candidate.Spec.Constants) {
+				if slices.Contains(words, constant) {
+					t.Errorf("%s: the constant `%s` is a word of the prelude (expected another name)", family.Name(), constant)
+				}
+			}
+		}
+	}
+}
+
+// walked is the walk of a call's output and of its tensors.
+func walked(calls ...card.Call) walk {
+	c := onCuda(calls...)
+	var tensors []card.Arg
+	for _, arg := range calls[0].Args {
+		if arg.Kind == "tensor" {
+			tensors = append(tensors, arg)
+		}
+	}
+	return walkOfOutput(c, tensors)
+}
+
+// Dims are joined where every operand of every variant has them in one run, and vectors are as wide as rows allow.
+func TestWalksJoinWhatIsOneRun(t *testing.T) {
+	dense := func(sizes ...int64) card.Call {
+		return cudaCall("add.Tensor", "float32", laid(sizes), sizes, dataArg("self", "float32", sizes...), dataArg("other", "float32", sizes...))
+	}
+	gaps := dense(4, 6, 8)
+	gaps.Args[1].Strides = []int64{96, 16, 1}
+	bias := pointwiseCall("add.Tensor", "float32", dataArg("other", "float32", 64, 1, 1))
+	for _, test := range []struct {
+		what   string
+		walk   walk
+		sizes  []string
+		units  int
+		vector int
+	}{
+		{"one run", walked(dense(3, 5, 7)), []string{"out0_size0 * out0_size1 * out0_size2"}, 7, 4},
+		{"one run in both variants", walked(dense(3, 5, 7), dense(1, 8, 9)), []string{"out0_size0 * out0_size1 * out0_size2"}, 7, 4},
+		{"channels inside", walked(pointwiseCall("mul.Tensor", "float32", tensorArg("other", "float32", laid([]int64{4, 64, 28, 28}, channelsInside...), 4, 64, 28, 28), channelsInside...)),
+			[]string{"out0_size0 * out0_size2 * out0_size3 * out0_size1"}, 7, 4},
+		{"rows with gaps", walked(gaps), []string{"out0_size0 * out0_size1", "out0_size2"}, 7, 4},
+		{"rows with gaps in one variant", walked(dense(4, 6, 8), gaps), []string{"out0_size0 * out0_size1", "out0_size2"}, 7, 4},
+		{"a bias that repeats along rows", walked(bias), []string{"out0_size0", "out0_size1", "out0_size2 * out0_size3"}, 3, 4},
+		{"one element", walked(dense(1, 1)), []string{"1"}, 7, 4},
+	} {
+		if w := test.walk; !slices.Equal(w.sizes, test.sizes) || w.units() != test.units || w.vector(4) != test.vector {
+			t.Errorf("%s: dims %q, side by side %b, vectors of %d (expected %q, %b, %d)", test.what, w.sizes, w.units(), w.vector(4), test.sizes, test.units, test.vector)
+		}
+	}
+}
+
+// Indices become 64-bit before the last block of a launch could pass 2^31.
+func TestWideIndices(t *testing.T) {
+	for _, test := range []struct {
+		sizes, strides []int64
+		want           bool
+	}{
+		{[]int64{1 << 20, 1 << 10}, []int64{1 << 10, 1}, false},
+		{[]int64{1 << 21, 1 << 10}, []int64{1 << 10, 1}, true},
+		{[]int64{1 << 20, 2}, []int64{1 << 11, 1}, true},
+		{[]int64{1<<31 - 1<<24}, []int64{1}, true},
+		{[]int64{1<<31 - 1<<24 - 1}, []int64{1}, false},
+	} {
+		call := cudaCall("neg", "float32", laid(test.sizes), test.sizes, tensorArg("self", "float32", test.strides, test.sizes...))
+		if got := wideIndices(onCuda(call)); got != test.want {
+			t.Errorf("sizes %v, strides %v: wide indices are %v (expected %v)", test.sizes, test.strides, got, test.want)
+		}
+	}
+}
