@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import torch
+from device_worker import PLACE, DeviceProfile, DeviceWorker, Task
 
 import handmade
 from calling import call_of
-from device_worker import PLACE, DeviceProfile, DeviceWorker, Task
 from handmade_kernels import KERNELS
 from kernelforge import _ext, _nvml
 from kernelforge.errors import RefereeFault
@@ -249,8 +249,13 @@ def sigmoid_plan(tmp_path: Path) -> Callable[..., Task]:
         image.write_bytes(handmade.cubin(made.cuda_source(), 0))
         plan = json.loads(handmade.plan_json(call, made, 0, **changes))
         return {
-            **{"kind": "confirm", "card": "c-1", "variant": "v0", "plan": plan},
-            **{"image": str(image), "blocks": 12, "seed": 5},
+            "kind": "confirm",
+            "card": "c-1",
+            "variant": "v0",
+            "plan": plan,
+            "image": str(image),
+            "blocks": 12,
+            "seed": 5,
         }
 
     return make
