@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 
 from calling import call_of
@@ -14,6 +15,12 @@ from kernelforge.referee import Referee
 
 Task = dict[str, Any]
 PLACE = Place(0)
+
+
+def need_gpu() -> None:
+    """Skip where there is no device: for fixtures of a module, which are made before the folder's own check."""
+    if not torch.cuda.is_available():
+        pytest.skip(f"torch {torch.__version__} sees no CUDA device")
 
 
 class DeviceProfile:

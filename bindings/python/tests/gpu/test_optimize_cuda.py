@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from device_worker import PLACE
+from device_worker import PLACE, need_gpu
 
 import kernelforge
 from kernelforge import _core, _ext, _nvrtc, _pack, _pins
@@ -42,6 +42,7 @@ def make(batch=1, dtype=torch.bfloat16, device="cuda"):
 
 @pytest.fixture(scope="module")
 def made() -> tuple[Any, Any]:
+    need_gpu()
     scope: dict[str, Any] = {"__name__": "net"}
     exec(NET, scope)
     made: tuple[Any, Any] = scope["make"]()
@@ -139,7 +140,7 @@ def test_a_captured_model_replays_the_served_kernels_bit_for_bit(
 
 
 def test_a_fresh_process_serves_the_pack_and_judges_it_again(optimized: tuple[Any, Any]) -> None:
-    report, home = optimized
+    report, _ = optimized
     found = kernelforge.verify(report["pack"], blocks=12)
     assert found["passed"], json.dumps(found, indent=1)
     assert found["pins"] == {}, found["pins"]
@@ -148,10 +149,9 @@ def test_a_fresh_process_serves_the_pack_and_judges_it_again(optimized: tuple[An
 def test_the_same_call_answers_from_the_finished_study(
     made: tuple[Any, Any], optimized: tuple[Any, Any]
 ) -> None:
+    asked = {"candidates": 6, "max_seconds": 240, "min_share": 0.02, "name": "small", "study": "small"}
     with torch.no_grad():
-        kernelforge.optimize(
-            *made, candidates=6, max_seconds=240, min_share=0.02, name="small", study="small"
-        )
+        kernelforge.optimize(*made, store=optimized[0]["store"], **asked)
     assert kernelforge.report(made[0]).to_dict()["reused"]
 
 
@@ -179,7 +179,7 @@ def test_a_pack_of_another_machine_is_one_clear_error(
 
 
 def test_a_process_that_sees_no_device_says_so(optimized: tuple[Any, Any]) -> None:
-    report, home = optimized
+    report, _ = optimized
     code = f"import kernelforge; kernelforge.apply({report['pack']!r})"
     env = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(Path(kernelforge.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from device_worker import PLACE
 
 import kernelforge
+from device_worker import PLACE, need_gpu
 from kernelforge import _device_time, _roof
 from kernelforge.errors import ModelFault
 from kernelforge.referee.calls import clone, map_tensors
@@ -35,6 +35,7 @@ class Net(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def net() -> tuple[Any, Any]:
+    need_gpu()
     torch.manual_seed(0)
     model = Net().eval().cuda().half().to(memory_format=torch.channels_last)
     x = torch.randn(64, 3, 128, 128, device="cuda", dtype=torch.float16)
