@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import nvrtc
 import torch
 
+import nvrtc
 from kernelforge import _ext
 
 Call = dict[str, Any]
@@ -204,9 +204,9 @@ def operand(call: Call, name: str) -> str:
     """Return an operand of a pointwise kernel: an element, or the literal of a wrapped number."""
     found = next(a for a in call["args"] if a["name"] == name)
     if found["kind"] == "wrapped":
-        raw = int(found["bits"], 16)
-        value = struct.unpack("<d", raw.to_bytes(8, "little"))[0] if found["dtype"] == "float64" else raw
-        return literal(value)
+        raw = int(found["bits"], 16).to_bytes(8, "little")
+        form = {"float64": "<d", "float32": "<f4x", "int64": "<q", "bool": "<?7x"}[found["dtype"]]
+        return literal(struct.unpack(form, raw)[0])
     return at(name, found, dims(call["outputs"][0]))
 
 

@@ -292,7 +292,8 @@ FAMILIES: dict[str, Callable[[Call], Kernel]] = {
     **dict.fromkeys(("upsample_nearest2d", "upsample_bilinear2d"), _upsample),
     **dict.fromkeys(("mm", "bmm", "addmm"), _matmul),
     **dict.fromkeys(
-        ("mkldnn_convolution", "cudnn_convolution", "_slow_conv2d_forward", "slow_conv_dilated2d"), _convolution
+        ("mkldnn_convolution", "cudnn_convolution", "_slow_conv2d_forward", "slow_conv_dilated2d"),
+        _convolution,
     ),
 }
 

@@ -106,7 +106,9 @@ def compile(
         status = lib.nvrtcCompileProgram(program, len(flags), _texts(flags))
         if status != 0:
             numbered = "\n".join(f"{n:4} {line}" for n, line in enumerate(source.splitlines(), 1))
-            raise CompileError(f"compile for {arch} with {flags}:\n{_read(program, 'ProgramLog').decode()}\n{numbered}")
+            raise CompileError(
+                f"compile for {arch} with {flags}:\n{_read(program, 'ProgramLog').decode()}\n{numbered}"
+            )
         return _read(program, "CUBIN")
     finally:
         lib.nvrtcDestroyProgram(ctypes.byref(program))

@@ -77,7 +77,12 @@ def test_writing_one_device_keeps_the_other(tmp_path, monkeypatch):
         assert reach.main(["--modes", "no_grad", "--write", str(path)]) == 0
         text = path.read_text()
         assert text.count("## CPU\n") == text.count("## CUDA\n") == 1
-        assert text.index("## CPU") < text.index("| `relu` |") < text.index("## CUDA") < text.index("torch 9.9.9")
+        assert (
+            text.index("## CPU")
+            < text.index("| `relu` |")
+            < text.index("## CUDA")
+            < text.index("torch 9.9.9")
+        )
 
 
 def test_every_overload_has_a_call_on_some_device():

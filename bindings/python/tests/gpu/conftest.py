@@ -29,7 +29,9 @@ def gpu(request: pytest.FixtureRequest) -> Iterator[None]:
     try:
         torch.cuda.synchronize()
     except RuntimeError as e:
-        pytest.exit(f"{request.node.nodeid} lost the CUDA context, so no later test can run: {e}", returncode=1)
+        pytest.exit(
+            f"{request.node.nodeid} lost the CUDA context, so no later test can run: {e}", returncode=1
+        )
 
 
 @pytest.fixture(scope="session")
