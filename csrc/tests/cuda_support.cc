@@ -66,6 +66,8 @@ void CudaTest::TearDown() {
   fake().capture_elsewhere(0);
   fake().set("memory", int64_t{1} << 40);
   fake().set("kernel_ns", 10000);
+  fake().set("occupancy", -1);
+  fake().set("clusters", -1);
   EXPECT_STREQ(fake().complaints(), "");
 }
 

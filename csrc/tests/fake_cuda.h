@@ -29,7 +29,8 @@ void kf_fake_fail(const char* symbol, int32_t result, int32_t skip, int32_t time
 void kf_fake_fault(int32_t result);
 // A stream capture in global mode is running in another thread: calls that it forbids fail, unless the calling thread's mode is relaxed.
 void kf_fake_capture_elsewhere(int32_t on);
-// What the device can: "driver", "major", "vmm", "read_only", "memory" (bytes that can be allocated) and "kernel_ns".
+// What the device can: "driver", "major", "vmm", "read_only", "memory" (bytes that can be allocated), "kernel_ns",
+// "occupancy" (blocks a multiprocessor) and "clusters"; -1: as computed.
 void kf_fake_set(const char* what, int64_t value);
 // How many are alive: "memory", "handle", "reservation", "mapping", "ipc", "library", "graph", "exec", "event", "stream".
 int64_t kf_fake_alive(const char* what);

@@ -262,14 +262,16 @@ KF_FAKE Result cuKernelGetParamInfo(KernelHandle kernel, size_t index, size_t* o
 }
 KF_FAKE Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int32_t* blocks, Function function, int32_t threads, size_t dynamic) {
   Call call("cuOccupancyMaxActiveBlocksPerMultiprocessor", kStarted | kContext);
-  *blocks = occupancy(*reinterpret_cast<KernelHandle>(function), threads, static_cast<int64_t>(dynamic));
+  auto fixed = static_cast<int32_t>(state().can["occupancy"]);
+  *blocks = fixed >= 0 ? fixed : occupancy(*reinterpret_cast<KernelHandle>(function), threads, static_cast<int64_t>(dynamic));
   return call.refused;
 }
 KF_FAKE Result cuOccupancyMaxActiveClusters(int32_t* clusters, Function function, const LaunchConfig* config) {
   Call call("cuOccupancyMaxActiveClusters", kStarted | kContext);
   if (config->attribute_count == 0 || config->attributes[0].id != kClusterDims) return kInvalidValue;
   int64_t blocks = occupancy(*reinterpret_cast<KernelHandle>(function), volume(config->block), config->shared_bytes) * int64_t{kSms};
-  *clusters = static_cast<int32_t>(blocks / volume(config->attributes[0].value.cluster));
+  auto fixed = static_cast<int32_t>(state().can["clusters"]);
+  *clusters = fixed >= 0 ? fixed : static_cast<int32_t>(blocks / volume(config->attributes[0].value.cluster));
   return call.refused;
 }
 

@@ -206,7 +206,8 @@ TEST_F(Pack, WhatIsNoPackIsRefused) {
   EXPECT_EQ(kfr_pack_open("/etc/hostname", nullptr, 0, KFR_HOST, &pack, &error), KFR_BAD_PACK);
   EXPECT_EQ(kfr_pack_open(nullptr, nullptr, 0, KFR_HOST, &pack, &error), KFR_BAD_ARGUMENT);
   EXPECT_EQ(kfr_pack_open("x", nullptr, 0, KFR_HOST, nullptr, &error), KFR_BAD_ARGUMENT);
-  EXPECT_EQ(open(kPins, 0), KFR_NO_DEVICE);
+  EXPECT_EQ(open(kPins, 64), KFR_NO_DEVICE);
+  EXPECT_EQ(open(kPins, 0), KFR_BAD_PACK) << "a pack for the host is none for a device, which stays closed";
   size_t n = 5;
   EXPECT_EQ(kfr_pack_plans(nullptr, &n), nullptr);
   EXPECT_EQ(n, 0u);
