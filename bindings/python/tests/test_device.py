@@ -366,3 +366,20 @@ def test_places_import_no_torch():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout.strip().lower()) is False
     assert _place.place_of("cuda:2") == Place(2)
+
+
+@pytest.mark.parametrize(
+    ("once_ns", "sets", "place", "inner"),
+    [
+        (1e6, 10, HOST, 1),
+        (1e3, 10, HOST, 200),
+        (1e6, 10, Place(0), 10),  # a pass over all sets
+        (1e4, 10, Place(0), 20),
+        (5e6, 10, Place(0), 1),  # a pass would take 50 ms
+        (1e3, 500, Place(0), 200),
+    ],
+)
+def test_a_sample_is_long_enough_and_on_a_device_a_pass_over_all_sets(once_ns, sets, place, inner):
+    from kernelforge.referee.ruler import inner_for
+
+    assert inner_for(once_ns, sets, place) == inner

@@ -21,11 +21,9 @@ from .calls import clone, map_tensors
 from .cases import Variant, bounds_of, compare
 from .pool import sets_for
 from .rule import RULE
-from .ruler import calls_of
+from .ruler import calls_of, inner_for
 
 _BAD_CODE = 3  # KFR_BAD_CODE
-_SAMPLE_NS = 200_000.0  # one sample lasts at least this long, so that the clock's reading does not count
-_MOST_INNER = 200
 _LEAST_CONTROL = 8  # pairs of eager against eager
 _SETS_BYTES = 128 << 20  # on the host; a device's sets must leave its cache, whatever they take
 
@@ -77,9 +75,9 @@ def confirm(variant: Variant, plan: dict[str, Any], image: str, blocks: int, see
         opened = open_plan(extension, plan, image, variant.place)
     except NotLoaded as e:
         return refused(e.status, str(e))
-    calls = calls_of(variant.place, variant.overload.name, _sets(variant))
-    once = min(calls.eager(3, 1))
-    inner = int(min(max(_SAMPLE_NS / max(once, 1.0), 1), _MOST_INNER))
+    sets = _sets(variant)
+    calls = calls_of(variant.place, variant.overload.name, sets)
+    inner = inner_for(min(calls.eager(3, 1)), len(sets), variant.place)
     with serving(extension, []):
         control = calls.pairs(max(blocks // 2, min(blocks, _LEAST_CONTROL)), inner, seed + 1)
     with serving(extension, [opened]):

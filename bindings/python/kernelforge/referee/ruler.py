@@ -1,8 +1,8 @@
 """How calls are timed in this process, the same way for eager and for a plan: through the dispatcher, over rotating sets of arguments.
 
 On the host the calls run one after the other between two readings of the clock. On a CUDA device a block of calls is captured once as a graph, and
-the graph is replayed between two events, so that what is timed is the device's work and not Python's. A graph calls each set at least once: the sets
-together are beyond the cache, so that no replay finds its data there. An operator that cannot be captured (it waits for the device) is timed by
+the graph is replayed between two events, so that what is timed is the device's work and not Python's. A graph should call each set (`inner_for`): the
+sets together are beyond the cache, so that no replay finds its data there. An operator that cannot be captured (it waits for the device) is timed by
 events around its calls; `how` says which it was.
 
 It owns the graphs and their memory. It refuses to judge what it measured.
@@ -24,6 +24,8 @@ from .._place import Place, out_of_memory
 
 log = logging.getLogger("kernelforge")
 
+MOST_INNER = 200  # as the judge (go/judge/timing.go), whose plan of a sample this is
+_SAMPLE_NS, _LONG_NS = 200_000.0, 20e6
 _REFERENCE_SAMPLES = 3
 _MOST_GRAPHS = 6  # of one operator on one pool; a graph holds the memory of its outputs
 _SETTLE = (
@@ -35,7 +37,7 @@ Pairs = dict[str, list[float]]
 
 
 class Calls(Protocol):
-    """One operator over rotating sets of arguments, ready to be timed. Times are nanoseconds a call, each the mean of `inner` calls in a row or more.
+    """One operator over rotating sets of arguments, ready to be timed. Times are nanoseconds a call, each the mean of `inner` calls in a row.
 
     how: `clock`, `graph` or `events`.
     """
@@ -52,6 +54,16 @@ class Calls(Protocol):
 def calls_of(place: Place, name: str, sets: Sequence[Arguments], pool: Any = None) -> Calls:
     """Return an operator over these sets. pool: a handle of torch's graph memory that several operators may share."""
     return _DeviceCalls(place, name, sets, pool) if place.cuda else _HostCalls(name, sets)
+
+
+def inner_for(once_ns: float, sets: int, place: Place) -> int:
+    """Return how many calls make one sample: long enough that reading the clock does not count, and on a device a pass over all sets.
+
+    once_ns: of one call. A pass that would take longer than 20 ms is not worth it: what an operator this slow does is not reading.
+    """
+    inner = int(min(max(_SAMPLE_NS / max(once_ns, 1.0), 1), MOST_INNER))
+    whole = min(sets, MOST_INNER)
+    return max(inner, whole) if place.cuda and once_ns * whole <= _LONG_NS else inner
 
 
 def reference_ns(place: Place) -> float:
@@ -91,24 +103,22 @@ class _DeviceCalls:
         self._graphs: OrderedDict[int, torch.cuda.CUDAGraph] = OrderedDict()
 
     def eager(self, samples: int, inner: int, *, warm: bool = True) -> list[float]:
-        calls = max(inner, len(self._sets))
-        graph = self._of_eager(calls)
+        graph = self._of_eager(inner)
         if graph is None:
-            return self._by_events(samples, calls, plans=False)
-        return self._replayed(graph, samples, calls)
+            return self._by_events(samples, inner, plans=False)
+        return self._replayed(graph, samples, inner)
 
     def pairs(self, blocks: int, inner: int, seed: int) -> Pairs:
-        calls = max(inner, len(self._sets))
-        eager = self._of_eager(calls)
-        ours = self._capture(calls, plans=True) if eager is not None else None
+        eager = self._of_eager(inner)
+        ours = self._capture(inner, plans=True) if eager is not None else None
         found: Pairs = {"eager_ns": [], "ours_ns": []}
         chance = random.Random(seed)
         for _ in range(blocks):
             for side in chance.sample(("eager_ns", "ours_ns"), 2):
                 if eager is None or ours is None:
-                    found[side] += self._by_events(1, calls, plans=side == "ours_ns")
+                    found[side] += self._by_events(1, inner, plans=side == "ours_ns")
                 else:
-                    found[side] += self._replayed(ours if side == "ours_ns" else eager, 1, calls)
+                    found[side] += self._replayed(ours if side == "ours_ns" else eager, 1, inner)
         return found
 
     def _of_eager(self, calls: int) -> torch.cuda.CUDAGraph | None:
