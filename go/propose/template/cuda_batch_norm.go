@@ -18,7 +18,10 @@ type (
 func (cudaBatchNormPlanes) Name() string   { return "batch_norm_planes" }
 func (cudaBatchNormChannels) Name() string { return "batch_norm_channels" }
 
-var cudaBatchNorms = overloads("native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training cudnn_batch_norm")
+var (
+	cudaBatchNorms = overloads("native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training cudnn_batch_norm")
+	vendors        = overloads("cudnn_batch_norm")
+)
 
 // savesStatistics says whether a call has outputs of a mean and a deviation a channel, in the type of the arithmetic. On this target eager makes
 // them in inference too: it fills the second and leaves the first as it was allocated, so that any value will do; torch's own
@@ -37,7 +40,7 @@ func saves(c *card.Card) bool {
 
 func (cudaBatchNormPlanes) Applies(c *card.Card) bool {
 	return batchNormApplies(c, cudaBatchNorms, func(in card.Arg, out card.Output) bool {
-		return len(in.Sizes) > 2 && contiguous(in) && denseFrom(out.Sizes, out.Strides, 0)
+		return len(in.Sizes) > 2 && denseFrom(in.Sizes, in.Strides, 2) && denseFrom(out.Sizes, out.Strides, 0)
 	}, savesStatistics)
 }
 
@@ -70,7 +73,7 @@ func batchNormPage(c *card.Card) (map[string]string, signature, error) {
 		return nil, signature{}, fmt.Errorf("overload `%s`: its eps is not constant", c.Overload)
 	}
 	s, in := signatureOf(c), argument(call, "input")
-	constants := map[string]string{"IN": ctypes[in.DType], "INDEX": s.index()}
+	constants := map[string]string{"IN": ctypes[in.DType], "INDEX": s.index(), "VENDOR": boolean(vendors[c.Overload])}
 	s.in("IN", "x", "input")
 	s.out("IN", "out", "out0")
 	if saves(c) {
@@ -101,7 +104,16 @@ func (cudaBatchNormPlanes) Build(c *card.Card, _ propose.Facts, p Point) (card.C
 	s.size("count", "input_numel")
 	s.divider("area", "("+product("input", 2, len(argument(c.Variants[0].Call, "input").Sizes))+")")
 	s.divider("channels", "input_size1")
-	constants["INSIDE"] = boolean(everyVariant(c, func(call card.Call) bool { return areaOf(call)%int64(p["VEC"]) == 0 }))
+	s.size("sample_stride", "input_stride0")
+	s.size("channel_stride", "input_stride1")
+	vector := int64(p["VEC"])
+	constants["INSIDE"] = boolean(everyVariant(c, func(call card.Call) bool { return areaOf(call)%vector == 0 }))
+	strided := !everyVariant(c, func(call card.Call) bool { return contiguous(argument(call, "input")) })
+	constants["STRIDED"] = boolean(strided)
+	constants["EVEN"] = boolean(!strided || everyVariant(c, func(call card.Call) bool {
+		in := argument(call, "input")
+		return areaOf(call)%vector == 0 && in.Strides[0]%vector == 0 && in.Strides[1]%vector == 0
+	}))
 	work := fmt.Sprintf("ceildiv(input_numel, %d)", p["VEC"]*p["THREADS"]*p["UNROLL"])
 	return card.Candidate{
 		Source: cudaPage("batch_norm_planes", map[string]string{"parameters": s.parameters(), "save": saving(c)}),

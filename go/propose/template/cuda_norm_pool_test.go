@@ -91,14 +91,14 @@ var cudaNormPoolCards = map[string]struct {
 	card     *card.Card
 	families string
 }{
-	"max pool of planes":           {onCuda(maxPoolCall(2, 0)), "max_pool_rows"},
-	"max pool of channels":         {onCuda(typed("bfloat16", maxPoolCall(1, 1, channelsInside...))), "max_pool_channels"},
-	"average of planes":            {onCuda(avgPoolCall()), "avg_pool_rows"},
-	"average of channels":          {onCuda(avgPoolCall(channelsInside...)), "avg_pool_channels"},
-	"adaptive average":             {onCuda(adaptiveCall()), "avg_pool_rows"},
-	"adaptive average of channels": {onCuda(adaptiveCall(channelsInside...)), "avg_pool_channels"},
-	"batch norm of planes":         {onCuda(savedBatchNorm()), "batch_norm_planes"},
-	"batch norm of channels":       {onCuda(typed("float16", batchNormCall(false, channelsInside...))), "batch_norm_channels"},
+	"max pool of planes":                       {onCuda(maxPoolCall(2, 0)), "max_pool_rows"},
+	"max pool of channels":                     {onCuda(typed("bfloat16", maxPoolCall(1, 1, channelsInside...))), "max_pool_channels"},
+	"average of planes":                        {onCuda(avgPoolCall()), "avg_pool_rows"},
+	"average of channels":                      {onCuda(avgPoolCall(channelsInside...)), "avg_pool_channels"},
+	"adaptive average":                         {onCuda(adaptiveCall()), "avg_pool_rows"},
+	"adaptive average of channels":             {onCuda(adaptiveCall(channelsInside...)), "avg_pool_channels"},
+	"batch norm of planes":                     {onCuda(savedBatchNorm()), "batch_norm_planes"},
+	"batch norm of channels":                   {onCuda(typed("float16", batchNormCall(false, channelsInside...))), "batch_norm_channels"},
 	"batch norm of channels, saved statistics": {onCuda(savedBatchNorm(channelsInside...)), "batch_norm_channels"},
 	"the vendor's batch norm":                  {onCuda(vendorBatchNorm()), "batch_norm_planes"},
 	"softmax of short rows":                    {onCuda(softmaxCall(-1, 4, 37), softmaxCall(-1, 8, 16)), "softmax_warps"},

@@ -27,10 +27,7 @@ KF_KERNEL(THREADS) void kf_main(
       if (first + r * down < positions) v[r] = get<VEC>(x + (first + r * down) * channels + channel, aligned);
     Terms terms[VEC];
 #pragma unroll
-    for (int e = 0; e < VEC; ++e) {
-      const int c = channel + e;
-      terms[e] = {A(kf_of(mean[c])), parameter(weight, c, A(1)), inverse_root(A(kf_of(variance[c])) + eps), parameter(bias, c, A(0))};
-    }
+    for (int e = 0; e < VEC; ++e) terms[e] = terms_of(mean, variance, weight, bias, channel + e, eps);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
       if (first + r * down >= positions) break;

@@ -1,8 +1,9 @@
-// Batch norm in inference of contiguous tensors: the channel's terms are looked up for each vector.
+// Batch norm in inference where a channel's plane is one run: its terms are looked up for each vector.
 //
-// Idea: the tensor is one run of vectors, so planes of any size cost the same; UNROLL vectors of a thread are loaded before the first is used.
+// Idea: the output is one run of vectors, so planes of any size cost the same; UNROLL vectors of a thread are loaded before the first is used.
 // The terms of a channel are in the L1. Bound: copy of the bytes.
-// Works for: contiguous tensors of two dims or more; weight and bias of any floating type or absent.
+// Works for: contiguous tensors of three dims or more, or (STRIDED) any strides of samples and channels; weight and bias of any floating type or
+// absent.
 // Parameters the tree may change: THREADS, UNROLL, VEC (elements of an access).
 // Numerics: eager's operations in eager's order, in float (double for double).
 
@@ -14,41 +15,45 @@ KF_KERNEL(THREADS) void kf_main(
 // @parameters
 ) {
   const kf_divider<INDEX> planes = {area, area_magic}, samples = {channels, channels_magic};
-  const bool aligned = kf_aligned<VEC>(x) && kf_aligned<VEC>(out);
+  const bool aligned = EVEN && kf_aligned<VEC>(x) && kf_aligned<VEC>(out);
 // @save
-  auto terms = [&](int c) -> Terms {
-    return {A(kf_of(mean[c])), parameter(weight, c, A(1)), inverse_root(A(kf_of(variance[c])) + eps), parameter(bias, c, A(0))};
-  };
+  auto terms = [&](INDEX c) -> Terms { return terms_of(mean, variance, weight, bias, int(c), eps); };
   const INDEX first = (INDEX(blockIdx.x) * (THREADS * UNROLL) + INDEX(threadIdx.x)) * VEC;
+  struct Place { INDEX sample, channel, within; };
+  auto address = [&](INDEX at, const Place& p) {
+    return STRIDED ? x + (int64_t(p.sample) * sample_stride + int64_t(p.channel) * channel_stride + p.within) : x + at;
+  };
+  Place place[UNROLL];
   kf_vec<A, VEC> v[UNROLL];
 #pragma unroll
   for (int u = 0; u < UNROLL; ++u) {
     const INDEX at = first + u * (THREADS * VEC);
-    if (at + VEC <= count) v[u] = get<VEC>(x + at, aligned);
+    place[u].sample = at;
+    place[u].within = planes.split(place[u].sample);
+    place[u].channel = samples.split(place[u].sample);
+    if (at + VEC <= count && (INSIDE || place[u].within + VEC <= area)) v[u] = get<VEC>(address(at, place[u]), aligned);
   }
 #pragma unroll
   for (int u = 0; u < UNROLL; ++u) {
     const INDEX at = first + u * (THREADS * VEC);
     if (at >= count) break;
-    INDEX plane = at;
-    INDEX within = planes.split(plane);
-    INDEX c = samples.split(plane);
-    Terms t = terms(int(c));
+    Place p = place[u];
+    Terms t = terms(p.channel);
     const bool whole = at + VEC <= count;
-    if (whole && (INSIDE || within + VEC <= area)) {
+    if (whole && (INSIDE || p.within + VEC <= area)) {
 #pragma unroll
       for (int e = 0; e < VEC; ++e) v[u][e] = applied(v[u][e], t);
-    } else {
+    } else {  // over the end of a plane, or of the tensor
 #pragma unroll
       for (int e = 0; e < VEC; ++e) {
-        if (within == area) {
-          within = 0;
-          c = c + 1 == channels ? 0 : c + 1;
-          t = terms(int(c));
+        if (at + e >= count) break;
+        v[u][e] = applied(kf_of(*address(at + e, p)), t);
+        if (!whole) out[at + e] = kf_to<T>(v[u][e]);
+        if (++p.within == area && at + e + 1 < count) {
+          p.within = 0;
+          if (++p.channel == channels) p.channel = 0, ++p.sample;
+          t = terms(p.channel);
         }
-        ++within;
-        if (whole) v[u][e] = applied(v[u][e], t);
-        else if (at + e < count) out[at + e] = kf_to<T>(applied(kf_of(x[at + e]), t));
       }
     }
     if (whole) put<VEC>(out + at, v[u], aligned);

@@ -8,12 +8,15 @@ struct Join {
     return {count, a.mean + apart * share, a.squares + b.squares + apart * apart * (a.count * share)};
   }
 };
-// The moments of N elements, a power of two. Scaled before they are added, so that no sum overflows where the mean does not.
+// The moments of N elements, a power of two. Scaling them before they are added would cost denormals digits, so that is only done where the sum
+// overflows.
 template <int N> KF_INLINE Moments moments_of(const A* v) {
-  A part[N];
+  A mean = total<N>(v) * (A(1) / A(N)), part[N];
+  if (!(mean - mean == 0)) {
 #pragma unroll
-  for (int i = 0; i < N; ++i) part[i] = v[i] * (A(1) / A(N));
-  const A mean = total<N>(part);
+    for (int i = 0; i < N; ++i) part[i] = v[i] * (A(1) / A(N));
+    mean = total<N>(part);
+  }
 #pragma unroll
   for (int i = 0; i < N; ++i) part[i] = (v[i] - mean) * (v[i] - mean);
   return {A(N), mean, total<N>(part)};

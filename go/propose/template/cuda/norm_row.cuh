@@ -5,10 +5,18 @@ struct Both { KF_INLINE Rest operator()(Rest a, Rest b) const { return {a.off + 
 template <class X, class Fold> KF_INLINE X team(X x, Fold fold) {
   if constexpr (TEAM <= 32) return kf_warp_fold<TEAM>(x, fold); else return kf_block_fold<TEAM>(x, fold);
 }
-// A power of two below 1 / n, so that n elements times it add up without overflow and without rounding.
-KF_INLINE A share_of(int n) {
-  const int log = 32 - __clz(n);
-  if constexpr (sizeof(A) == 8) return A(__longlong_as_double((long long)(1023 - log) << 52)); else return A(__int_as_float((127 - log) << 23));
+KF_INLINE bool is_finite(A x) { return x - x == 0; }
+// The sum of a team's elements times a factor.
+KF_INLINE A sum_of(const kf_vec<A, VEC> (&v)[ITEMS], A factor) {
+  A sum = 0;
+#pragma unroll
+  for (int i = 0; i < ITEMS; ++i) {
+    A part[VEC];
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) part[e] = v[i][e] * factor;
+    sum += total<VEC>(part);
+  }
+  return team(sum, kf_sum_of());
 }
 
 KF_KERNEL(THREADS) void kf_main(
@@ -40,16 +48,11 @@ KF_KERNEL(THREADS) void kf_main(
       for (int e = 0; e < VEC; ++e) sum += v[i][e] * v[i][e];
     squares = team(sum, kf_sum_of());
   } else {
-    const A share = share_of(n), whole = A(1) / (A(n) * share);
-    A sum = 0;
-#pragma unroll
-    for (int i = 0; i < ITEMS; ++i) {
-      A part[VEC];
-#pragma unroll
-      for (int e = 0; e < VEC; ++e) part[e] = v[i][e] * share;
-      sum += total<VEC>(part);
+    mean = sum_of(v, A(1)) / A(n);
+    if (__any_sync(0xffffffffu, !is_finite(mean))) {  // the sum overflowed where the mean need not; always scaling would cost denormals digits
+      const A scaled = sum_of(v, A(1) / A(n));
+      if (!is_finite(mean)) mean = scaled;
     }
-    mean = team(sum, kf_sum_of()) * whole;
     Rest about = {0, 0};
 #pragma unroll
     for (int i = 0; i < ITEMS; ++i)
@@ -57,11 +60,11 @@ KF_KERNEL(THREADS) void kf_main(
 #pragma unroll
         for (int e = 0; e < VEC; ++e) {
           const A d = v[i][e] - mean;
-          about.off += d * share;
+          about.off += d;
           about.squares += d * d;
         }
     about = team(about, Both());
-    mean += about.off * whole;
+    if (is_finite(about.off)) mean += about.off / A(n);
     squares = about.squares;
   }
   const A rstd = inverse_root(squares / A(n) + eps);

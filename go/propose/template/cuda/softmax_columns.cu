@@ -12,6 +12,7 @@
 
 constexpr int DOWN = THREADS / ACROSS;  // threads of a column
 constexpr int LINES = THREADS / 32;
+constexpr bool KEEP = kf_is_half<OUT> && !LOG;  // exponentials below a thread's own maximum; two exponents would cost wider types digits
 
 // Joins the parts of the threads of each column.
 KF_INLINE void join(Part (&part)[VEC]) {
@@ -63,7 +64,7 @@ KF_KERNEL(THREADS) void kf_main(
       for (int i = 0; i < ITEMS; ++i) {
         const A below = power(v[i][e] - base);
         part[e].sum += below;
-        if constexpr (!LOG) v[i][e] = below;
+        if constexpr (KEEP) v[i][e] = below;
       }
     }
     join(part);
@@ -71,13 +72,13 @@ KF_KERNEL(THREADS) void kf_main(
 #pragma unroll
     for (int e = 0; e < VEC; ++e) {
       const Finish finish(part[e]);
-      if constexpr (LOG) {
-#pragma unroll
-        for (int i = 0; i < ITEMS; ++i) v[i][e] = finish.of_element(v[i][e]);
-      } else {
+      if constexpr (KEEP) {
         const A lower = power(mine[e] - finish.base);
 #pragma unroll
         for (int i = 0; i < ITEMS; ++i) v[i][e] = finish.of_power(v[i][e] * lower);
+      } else {
+#pragma unroll
+        for (int i = 0; i < ITEMS; ++i) v[i][e] = finish.of_element(v[i][e]);
       }
     }
 #pragma unroll
