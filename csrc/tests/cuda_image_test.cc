@@ -43,10 +43,6 @@ TEST(Cubin, NamesItsKernels) {
             "check the cubin: it has no kernel `kf_other` (it holds `kf_main`, `kf_more`)");
 }
 
-TEST(Cubin, MayHoldVariables) {  // every constexpr table is one
-  EXPECT_EQ(Cubin(cubin("kf_main\n", "", 4)).kernels(), std::vector<std::string>{"kf_main"});
-}
-
 TEST(Cubin, WhatIsNoCubin) {
   EXPECT_EQ(refused(""), "check the cubin: it is empty");
   EXPECT_EQ(refused(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry kf_main() { ret; }\n"), "check the cubin: it is no ELF file");
