@@ -8,7 +8,7 @@ var cudaRules = &rules{
 	file:    "candidate.cu",
 	prelude: "kf_kernel.cuh",
 	include: regexp.MustCompile(`^["<]kf_kernel\.cuh[">]$`),
-	pragmas: regexp.MustCompile(`^(once|nounroll|(GCC )?unroll( [A-Za-z0-9_]+| ?\([A-Za-z0-9_:+*/ -]+\))?)$`),
+	pragmas: regexp.MustCompile(`^(once|nounroll|(GCC )?unroll( [A-Za-z0-9_: ]+| ?\([A-Za-z0-9_:+*/ -]+\))?)$`),
 
 	expected: "unroll, nounroll or once",
 	attributes: []string{

@@ -12,17 +12,19 @@ import (
 
 // The policy is no obstacle to the kernels that are built in: every page of the templates passes the scan.
 func TestTheTemplatesPassThePolicy(t *testing.T) {
-	pages, err := filepath.Glob("../propose/template/host/*")
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("%d pages, %v", len(pages), err)
-	}
-	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
+	for folder, rules := range map[string]*rules{"host": hostRules, "cuda": cudaRules} {
+		pages, err := filepath.Glob("../propose/template/" + folder + "/*")
+		if err != nil || len(pages) == 0 {
+			t.Fatalf("%d pages for %s, %v", len(pages), folder, err)
 		}
-		if err := hostRules.scan(string(text)); err != nil {
-			t.Errorf("%s: %v", page, err)
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := rules.scan(string(text)); err != nil {
+				t.Errorf("%s: %v", page, err)
+			}
 		}
 	}
 }

@@ -195,4 +195,8 @@ static uint16_t cvt_rn_bf16_f32(float x) {
 static uint32_t cvt_rn_f16x2_f32(float high, float low) { return uint32_t(cvt_rn_f16_f32(high)) << 16 | cvt_rn_f16_f32(low); }
 static uint32_t cvt_rn_bf16x2_f32(float high, float low) { return uint32_t(cvt_rn_bf16_f32(high)) << 16 | cvt_rn_bf16_f32(low); }
 static float ex2_approx_f32(float x) { return std::exp2(x); }
+static float ex2_approx_ftz_f32(float x) {
+  const float y = std::exp2(x);
+  return y < 0x1p-126f ? 0 : y;
+}
 static float rcp_approx_f32(float x) { return 1 / x; }

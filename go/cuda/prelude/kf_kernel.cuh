@@ -161,6 +161,15 @@ template <class Type, class From, int Count> KF_INLINE kf_vec<Type, Count> kf_na
   }
 }
 
+// ---- elementary functions that only the device has ---------------------------------------------------------------------------------
+
+// The device's own approximation of 2^x: an error of 2^-22, and zero for what is below the normal numbers.
+KF_INLINE float kf_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // ---- comparisons ---------------------------------------------------------------------------------------------------------------------
 
 // Maximum and minimum that keep a NaN, as eager's reductions and pools; among zeros the second one.
