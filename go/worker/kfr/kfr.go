@@ -143,6 +143,7 @@ type Library struct {
 
 	bufferCreate func(bytes uint64, device int32, buffer *Memory, e *cError) int32
 	bufferImport func(fd int32, bytes uint64, writable, device int32, buffer *Memory, e *cError) int32
+	bufferFill   func(buffer Memory, offset, bytes uint64, value uint8, e *cError) int32
 	bufferData   func(buffer Memory) uintptr
 	bufferBytes  func(buffer Memory) uint64
 	bufferFD     func(buffer Memory) int32
@@ -190,6 +191,7 @@ func Open(path string) (*Library, error) {
 	bind(&l.poolFree, "kfr_pool_free")
 	bind(&l.bufferCreate, "kfr_buffer_create")
 	bind(&l.bufferImport, "kfr_buffer_import")
+	bind(&l.bufferFill, "kfr_buffer_fill")
 	bind(&l.bufferData, "kfr_buffer_data")
 	bind(&l.bufferBytes, "kfr_buffer_bytes")
 	bind(&l.bufferFD, "kfr_buffer_fd")
@@ -323,6 +325,12 @@ func (l *Library) Bytes(memory Memory) uint64 { return l.bufferBytes(memory) }
 
 // FD is the descriptor of a buffer that NewMemory made.
 func (l *Library) FD(memory Memory) int { return int(l.bufferFD(memory)) }
+
+// Fill sets bytes of a buffer from an offset.
+func (l *Library) Fill(memory Memory, offset, bytes uint64, value uint8) error {
+	e := &cError{}
+	return e.is(l.bufferFill(memory, offset, bytes, value, e), "fill a buffer")
+}
 
 // FreeMemory unmaps.
 func (l *Library) FreeMemory(memory Memory) { l.bufferFree(memory) }

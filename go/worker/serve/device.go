@@ -53,6 +53,7 @@ func (l *Loop) telemetry(ok worker.Answer) any {
 // scratch is what a kernel gets as a workspace.
 type scratch interface {
 	address() uintptr
+	fill(value byte) error
 	free()
 }
 
@@ -80,9 +81,14 @@ type deviceWorkspace struct {
 
 const deviceAlign = 256 // cuMemAlloc's
 
-func (w deviceWorkspace) address() uintptr {
-	used := (w.bytes + deviceAlign - 1) / deviceAlign * deviceAlign
-	return w.library.Data(w.memory) + uintptr(w.library.Bytes(w.memory)-used)
+func (w deviceWorkspace) address() uintptr { return w.library.Data(w.memory) + uintptr(w.first()) }
+
+func (w deviceWorkspace) first() uint64 {
+	return w.library.Bytes(w.memory) - (w.bytes+deviceAlign-1)/deviceAlign*deviceAlign
+}
+
+func (w deviceWorkspace) fill(value byte) error {
+	return w.library.Fill(w.memory, w.first(), w.library.Bytes(w.memory)-w.first(), value)
 }
 
 func (w deviceWorkspace) free() { w.library.FreeMemory(w.memory) }

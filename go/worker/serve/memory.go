@@ -37,6 +37,14 @@ func newWorkspace(bytes uint64) (workspace, error) {
 
 func (w workspace) address() uintptr { return uintptr(unsafe.Pointer(&w.mapping[w.first])) }
 
+func (w workspace) fill(value byte) error {
+	rest := w.mapping[w.first : len(w.mapping)-unix.Getpagesize()]
+	for i := range rest {
+		rest[i] = value
+	}
+	return nil
+}
+
 func (w workspace) free() { _ = unix.Munmap(w.mapping) }
 
 func median(values []float64) float64 {

@@ -47,7 +47,12 @@ type kernel struct {
 	plan       kfr.Plan
 	info       kfr.Info
 	workspaces []scratch
+	runs       int
 }
+
+// dirt is what workspaces hold before a run, in turn: a NaN of every floating type and -1, then a finite number. Memory of an allocator is
+// rarely zero, and a kernel that counts on zeros, or on what its last run left, must not pass. Those marked zeroed are cleared at the launch.
+var dirt = [...]byte{0xFF, 0x4B}
 
 // New makes a loop. confine is called once, at `hello`, when the runtime and the device are open and before any candidate: it does what is left
 // to do for the confinement of this process, and says which tier that is. open may be nil: no telemetry.
@@ -284,8 +289,12 @@ func (l *Loop) run(r *worker.Run, ok worker.Answer) (any, error) {
 		slots = append(slots, address)
 	}
 	for _, w := range k.workspaces {
+		if err := w.fill(dirt[k.runs%len(dirt)]); err != nil {
+			return nil, err
+		}
 		slots = append(slots, w.address())
 	}
+	k.runs++
 	start := l.library.Now()
 	if err := l.library.Launch(k.plan, slots, l.parallel); err != nil {
 		return nil, err

@@ -103,13 +103,20 @@ func (c *client) hello() {
 	}
 }
 
-// image compiles a kernel that doubles, through a workspace that it fills first.
-func image(t *testing.T) []byte {
+// doubles goes through a workspace that it fills first; leaks gives what the workspace held.
+const (
+	doubles = "w[i] = x[i]; y[i] = w[i] + w[i];"
+	leaks   = "y[i] = w[i];"
+)
+
+// image compiles a kernel from `x` to `y` with the workspace `w`.
+func image(t *testing.T, element string) []byte {
 	t.Helper()
 	folder := t.TempDir()
 	source := `KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
   const float* x = (const float*)args[0].p; float* y = (float*)args[1].p; float* w = (float*)args[2].p;
-  for (int64_t i = begin; i < end; ++i) { w[i] = x[i]; y[i] = w[i] + w[i]; }
+  (void)x;
+  for (int64_t i = begin; i < end; ++i) { ` + element + ` }
 }`
 	for name, text := range map[string]string{"kf_kernel.h": host.Prelude, "k.cc": source} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
@@ -165,7 +172,7 @@ func TestAKernelIsLoadedRunAndTimedOnSharedMemory(t *testing.T) {
 	if len(mapped.Data) != 2 || mapped.Data[0] == 0 || mapped.Data[0] == mapped.Data[1] {
 		t.Errorf("addresses %x", mapped.Data)
 	}
-	code := image(t)
+	code := image(t, doubles)
 	file, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
@@ -325,6 +332,45 @@ func TestARequestThatIsRefusedLeavesTheWorkerAlive(t *testing.T) {
 		var fault *worker.Fault
 		if !errors.As(err, &fault) || fault.Code != worker.FaultRequest {
 			t.Fatalf("found %v", err)
+		}
+	}
+}
+
+// A kernel that counts on zeros in its workspace, or on what its last run left there, must see neither.
+func TestWorkspacesAreDirtyBeforeEveryRun(t *testing.T) {
+	library, err := kfr.Open(realRuntime(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t)
+	c.hello()
+	memory, err := library.NewMemory(8000, kfr.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer library.FreeMemory(memory)
+	address := library.Data(memory)
+	out := unsafe.Slice(*(**uint32)(unsafe.Pointer(&address)), 1000)
+	c.ask(&worker.Map{Header: head("map"), Buffers: []worker.Buffer{{ID: 1, Bytes: 8000, Writable: true}}, FDs: 1}, []int{library.FD(memory)}, "", &worker.MapAnswer{})
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.Write(image(t, leaks)); err != nil {
+		t.Fatal(err)
+	}
+	for zeroed, want := range map[string][]uint32{"false": {0xFFFFFFFF, 0x4B4B4B4B, 0xFFFFFFFF}, "true": {0, 0, 0}} {
+		var loaded worker.LoadAnswer
+		own := strings.Replace(plan, `"zeroed": false`, `"zeroed": `+zeroed, 1)
+		c.ask(&worker.Load{Header: head("load"), Plan: json.RawMessage(own), FDs: 1}, []int{int(file.Fd())}, "", &loaded)
+		for run, expected := range want {
+			c.ask(&worker.Run{Header: head("run"), Kernel: loaded.Kernel, Slots: []worker.Slot{{Buffer: 1, Offset: 4000}, {Buffer: 1}}}, nil, "", &worker.RunAnswer{})
+			for _, i := range []int{0, 999} {
+				if out[i] != expected {
+					t.Errorf("zeroed %s, run %d: element %d was %#x (expected %#x)", zeroed, run, i, out[i], expected)
+				}
+			}
 		}
 	}
 }
