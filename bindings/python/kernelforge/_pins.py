@@ -6,6 +6,7 @@ It owns reading the machine's description. It refuses to compare: the runtime do
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import platform
 import re
@@ -28,15 +29,32 @@ _INSTRUCTION_SETS = (
 @functools.cache
 def cpu() -> tuple[str, str]:
     """Return the CPU's model name and its best instruction set: ("AMD EPYC 9R14", "avx512")."""
-    try:
-        text = _CPUINFO.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        text = ""
-    name = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
-    line = re.search(r"^flags\s*:\s*(.+)$", text, re.M)
-    flags = set(line.group(1).split()) if line else set()
+    name = re.search(r"^model name\s*:\s*(.+)$", _cpuinfo(), re.M)
+    flags = _flags()
     isa = next((n for n, need in _INSTRUCTION_SETS if flags.issuperset(need)), platform.machine())
     return (name.group(1).strip() if name else platform.processor() or "unknown CPU"), isa
+
+
+def _cpuinfo() -> str:
+    try:
+        return _CPUINFO.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _flags() -> set[str]:
+    line = re.search(r"^flags\s*:\s*(.+)$", _cpuinfo(), re.M)
+    return set(line.group(1).split()) if line else set()
+
+
+@functools.cache
+def features() -> str:
+    """Return the `features` pin of the host target: a hash of all the CPU's features.
+
+    Candidates are compiled for exactly this CPU, and clouds call CPUs of several generations by one name: the model's name alone would let a pack
+    with an instruction through that this machine does not have.
+    """
+    return hashlib.sha256(" ".join(sorted(_flags())).encode()).hexdigest()[:12]
 
 
 def device() -> str:
@@ -86,6 +104,7 @@ def pins(runtime_abi: int, compiler: str | None = None, place: Place = HOST) -> 
     return {
         "torch": torch.__version__,
         "device": device(),
+        "features": features(),
         "threads": torch.get_num_threads(),
         "runtime": str(runtime_abi),
         "toolchain": toolchain(compiler or _settings.compiler()),
