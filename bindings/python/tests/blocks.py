@@ -101,7 +101,9 @@ class Prepared(kernels.Prepared):
         names = names_of(call) | FACTS
         self._grids = []
         for kernel in candidate["spec"]["kernels"]:
-            assert kernel["smem"] == "0" and "cluster" not in kernel, "the tests' blocks have no dynamic shared memory and no clusters"
+            assert kernel["smem"] == "0" and "cluster" not in kernel, (
+                "the tests' blocks have no dynamic shared memory and no clusters"
+            )
             values = []
             for given in kernel["args"]:
                 if "slot" in given:
