@@ -1,10 +1,15 @@
-"""What the search costs: candidates a minute, compile time, the loss after a crash, memory. Writes bench/results/search-host.json.
+"""What the search costs: candidates a minute, compile time, the loss after a crash, memory. Writes bench/results/search-host.json, or search-h200.json.
 
     python bench/search.py --budget-s 300
+    python bench/search.py --budget-s 300 --device cuda
 
-One study of googlenet (random weights) in a store and a compile cache of its own, so that nothing is taken from earlier runs. Candidates a minute
-are those that reached a verdict, over the wall time of the search. The worker's memory is what it holds beside the shared tensors (anonymous
-pages, sampled every 20 ms); the core's is what its Go runtime has taken from the system.
+One study in a store and a compile cache of its own, so that nothing is taken from earlier runs: googlenet (float32, batch 4) on the host, resnet50
+(float16, channels_last, batch 256) on CUDA; random weights. Candidates a minute are those that reached a verdict, over the wall time of the search.
+The worker's memory is what it holds beside the shared tensors (anonymous pages, sampled every 20 ms; on CUDA the driver's own are among them); the
+core's is what its Go runtime has taken from the system. The file is written after the search and again after the respawns; a run that finds the
+search of its commit in it goes on with the respawns.
+
+The loss after a crash needs `go`, or bench/respawn built before (`go build -o build/respawn ./bench/respawn`), as on a machine without Go.
 """
 
 from __future__ import annotations
@@ -13,17 +18,23 @@ import argparse
 import datetime
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULT = ROOT / "bench/results/search-host.json"
-COMPILE_P50_S, RESPAWN_S, MEMORY_MB = 1.5, 2.0, 150.0  # budgets: docs/architecture.md
+RESULTS = ROOT / "bench/results"
+RESPAWN = ROOT / "build/respawn"
+RESPAWN_S, MEMORY_MB = 2.0, 150.0  # budgets: docs/architecture.md
+COMPILE_P50_S = {"host": 1.5, "cuda": 0.06}
+CANDIDATES_PER_MIN = {"host": None, "cuda": 120.0}
+SEARCH_PART = 0.7  # of the budget
 
 
 class WorkerMemory(threading.Thread):
@@ -45,23 +56,40 @@ class WorkerMemory(threading.Thread):
                     self.most = max(self.most, int(fields.get("RssAnon", "0 kB").split()[0]) / 1024)
 
 
-def search(budget_s: float, home: Path) -> dict[str, Any]:
+def on_host() -> tuple[Any, Any]:
+    import torch
+    import torchvision
+
+    torch.manual_seed(0)
+    model = torchvision.models.googlenet(weights=None, init_weights=False, aux_logits=False).eval()
+    return model, (torch.randn(4, 3, 224, 224),)
+
+
+def on_cuda() -> tuple[Any, Any]:
+    from kernelforge._model import Wanted, make
+
+    made = make(Wanted("resnet50", batch=256, dtype="float16", channels_last=True, device="cuda"))
+    return made.model, made.inputs
+
+
+MODELS: dict[str, Callable[[], tuple[Any, Any]]] = {"host": on_host, "cuda": on_cuda}
+
+
+def search(target: str, budget_s: float, home: Path) -> dict[str, Any]:
     """Run the study; return its figures."""
     os.environ["KERNELFORGE_HOME"] = str(home)
     import torch
-    import torchvision
 
     import kernelforge
     from kernelforge import _core
 
-    torch.manual_seed(0)
-    model = torchvision.models.googlenet(weights=None, init_weights=False, aux_logits=False).eval()
+    model, inputs = MODELS[target]()
     sampler = WorkerMemory()
     sampler.start()
     with torch.no_grad():
         kernelforge.optimize(
             model,
-            (torch.randn(4, 3, 224, 224),),
+            inputs,
             study="bench",
             max_seconds=budget_s,
             candidates=40,
@@ -70,7 +98,7 @@ def search(budget_s: float, home: Path) -> dict[str, Any]:
     sampler.stopped.set()
     report = kernelforge.report(model).to_dict()
     study = _core.call("store.study", store=report["store"], study="bench")
-    compile_ms, verdicts = [], 0
+    compile_ms, judged_s, statuses = [], [], dict[str, int]()
     for run in study["runs"]:
         for node in run["nodes"]:
             if node["parent"] < 0:
@@ -78,16 +106,21 @@ def search(budget_s: float, home: Path) -> dict[str, Any]:
             verdict = _core.call(
                 "store.node", store=report["store"], study="bench", run=run["card"], node=node["node"]
             )["verdict"]
-            verdicts += 1
+            statuses[verdict["status"]] = statuses.get(verdict["status"], 0) + 1
+            judged_s.append(verdict["seconds"])
             if verdict.get("compile_ms"):
                 compile_ms.append(verdict["compile_ms"])
     seconds = report["seconds"]["search"]
     quantiles = statistics.quantiles(compile_ms, n=20)
     return {
         "env": report["env"],
-        "candidates": verdicts,
+        "target": target,
+        "candidates": len(judged_s),
+        "verdicts": statuses,
         "search_s": seconds,
-        "candidates_per_min": verdicts / seconds * 60,
+        "candidates_per_min": len(judged_s) / seconds * 60,
+        "judge_s_p50": statistics.median(judged_s),
+        "seconds": report["seconds"],
         "compiles": len(compile_ms),
         "compile_ms_p50": statistics.median(compile_ms),
         "compile_ms_p95": quantiles[18],
@@ -96,18 +129,20 @@ def search(budget_s: float, home: Path) -> dict[str, Any]:
     }
 
 
-def respawn() -> dict[str, Any]:
-    """Return the loss after a crash and after a hang, seconds: the worst of ten each."""
-    library = ROOT / "bindings/python/kernelforge/lib"
-    command = [
-        "go",
-        "run",
-        "./bench/respawn",
-        str(library / "kernelforge-worker"),
-        str(library / "libkfruntime.so"),
-        "10",
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+def respawn(target: str) -> dict[str, Any]:
+    """Return the loss after a crash and after a hang, seconds: the worst of ten each. Null with a reason where it cannot be measured."""
+    from kernelforge import _core, _nvrtc
+
+    program = [str(RESPAWN)] if RESPAWN.exists() else ["go", "run", "./bench/respawn"]
+    if shutil.which(program[0]) is None:
+        return {"respawn_s": None, "respawn_why": "neither `go` nor build/respawn is here"}
+    where = ["-device", "0"] if target == "cuda" else []
+    if target == "cuda":
+        where += ["-nvrtc", str(_nvrtc.find() or "")]
+    command = [*program, *where, str(_core.WORKER), str(_core.RUNTIME), "10"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        return {"respawn_s": None, "respawn_why": done.stderr.strip()[-300:]}
     taken = json.loads(done.stdout)
     return {
         "respawn_s": max(max(v) for v in taken.values()),
@@ -116,36 +151,77 @@ def respawn() -> dict[str, Any]:
     }
 
 
+def head(args: argparse.Namespace) -> dict[str, Any]:
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    device = " --device cuda" if args.device == "cuda" else ""
+    return {
+        "schema": 1,
+        "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": f"python bench/search.py --budget-s {args.budget_s:g}{device}",
+        "commit": args.commit or done.stdout.strip() or None,
+    }
+
+
+def unfinished(path: Path, commit: str | None) -> dict[str, Any] | None:
+    """Return the figures of an earlier run of this commit that lack the respawns."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return found if found.get("commit") == commit and "respawn_s" not in found else None
+
+
+def tell(figures: dict[str, Any], target: str) -> None:
+    for name, got, most in (
+        ("compile p50, s", figures["compile_ms_p50"] / 1e3, COMPILE_P50_S[target]),
+        ("crash or hang to the next candidate, s", figures["respawn_s"], RESPAWN_S),
+        ("core, MB", figures["core_mb"], MEMORY_MB),
+        ("worker, MB", figures["worker_mb"], MEMORY_MB),
+    ):
+        words = (
+            "not measured"
+            if got is None
+            else f"{got:8.2f}  (budget {most:g}){'' if got <= most else '  over'}"
+        )
+        print(f"{name:40} {words}")
+    least = CANDIDATES_PER_MIN[target]
+    budget = "" if least is None else f"  (budget {least:g} or more)"
+    print(f"{'candidates a minute':40} {figures['candidates_per_min']:8.1f}{budget}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--budget-s", type=float, default=300.0)
-    parser.add_argument("--output", type=Path, default=RESULT)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--commit", help="what the result file says of the code; default: git's HEAD")
+    parser.add_argument(
+        "--output", type=Path, help="default: bench/results/search-host.json or search-DEVICE.json"
+    )
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="kernelforge-bench-") as folder:
-        figures = search(args.budget_s * 0.7, Path(folder))
-    figures |= respawn()
-    head = {
-        "schema": 1,
-        "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": f"python bench/search.py --budget-s {args.budget_s:g}",
-        "commit": subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
-        ).stdout.strip(),
-    }
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    args.output.write_text(json.dumps(head | figures, indent=1) + "\n")
-    for name, got, most in (
-        ("compile p50, s", figures["compile_ms_p50"] / 1e3, COMPILE_P50_S),
-        ("crash or hang to the next candidate, s", figures["respawn_s"], RESPAWN_S),
-        ("core, MB", figures["core_mb"], MEMORY_MB),
-        ("worker, MB", figures["worker_mb"], MEMORY_MB),
-    ):
-        print(f"{name:40} {got:8.2f}  (budget {most:g}){'' if got <= most else '  over'}")
-    print(f"{'candidates a minute':40} {figures['candidates_per_min']:8.1f}")
-    print(f"results: {args.output}")
+    target = "cuda" if args.device == "cuda" else "host"
+    path: Path = args.output or RESULTS / f"search-{_slug(target)}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figures = unfinished(path, head(args)["commit"])
+    if figures is None:
+        with tempfile.TemporaryDirectory(prefix="kernelforge-bench-") as folder:
+            figures = head(args) | search(target, args.budget_s * SEARCH_PART, Path(folder))
+        path.write_text(json.dumps(figures, indent=1) + "\n")
+    figures |= respawn(target)
+    path.write_text(json.dumps(figures, indent=1) + "\n")
+    tell(figures, target)
+    print(f"results: {path}")
     return 0
+
+
+def _slug(target: str) -> str:
+    if target == "host":
+        return target
+    import torch
+    from models import slug
+
+    return slug(torch.cuda.get_device_name())
 
 
 if __name__ == "__main__":

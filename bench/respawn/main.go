@@ -1,13 +1,14 @@
 // Command respawn measures how long the search stands still after a candidate crashed or hung: from the end of the candidate (the fault, or
 // the deadline at which it is killed) to the answer of the next candidate in a fresh worker. It prints one JSON object; bench/search.py runs it.
 //
-//	go run ./bench/respawn WORKER RUNTIME [TIMES]
+//	go run ./bench/respawn [-device 0 [-nvrtc libnvrtc.so]] WORKER RUNTIME [TIMES]
 package main
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/compile"
+	"github.com/kernelforge/kernelforge/go/cuda"
 	"github.com/kernelforge/kernelforge/go/host"
 	"github.com/kernelforge/kernelforge/go/judge"
 	"github.com/kernelforge/kernelforge/go/worker"
@@ -25,13 +27,30 @@ const (
 	elements = 1 << 20
 	limit    = 500 * time.Millisecond // deadline of a run; a hang stands for this long before it is killed, which is not counted
 	head     = "KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {\n  const float* x = (const float*)args[0].p; float* y = (float*)args[1].p;\n"
-	good     = head + "  for (int64_t i = begin; i < end; ++i) y[i] = x[i] > 0 ? x[i] : 0;\n}\n"
-	crash    = head + "  for (int64_t i = begin; i < end; ++i) *(volatile float*)(y + (i << 20)) = x[i];\n}\n"
-	hang     = head + "  for (volatile int64_t i = begin;; i = i) y[0] = x[0];\n}\n"
+	onDevice = "extern \"C\" __global__ void kf_main(const float* x, float* y, long long n) {\n  long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;\n"
+)
+
+var (
+	onHost = map[string]string{
+		"good":  head + "  for (int64_t i = begin; i < end; ++i) y[i] = x[i] > 0 ? x[i] : 0;\n}\n",
+		"crash": head + "  for (int64_t i = begin; i < end; ++i) *(volatile float*)(y + (i << 20)) = x[i];\n}\n",
+		"hang":  head + "  for (volatile int64_t i = begin;; i = i) y[0] = x[0];\n}\n",
+	}
+	onCUDA = map[string]string{
+		"good":  onDevice + "  if (i < n) y[i] = x[i] > 0 ? x[i] : 0;\n}\n",
+		"crash": onDevice + "  if (i < n) ((volatile float*)y)[(i + n) << 12] = x[i];\n}\n",
+		"hang":  onDevice + "  for (;;) ((volatile float*)y)[0] = ((const volatile float*)x)[i & 1];\n}\n",
+	}
+)
+
+var (
+	device = flag.Int("device", kfr.Host, "CUDA device; -1 is the host target")
+	nvrtc  = flag.String("nvrtc", "", "libnvrtc.so")
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	flag.Parse()
+	if err := run(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "respawn:", err)
 		os.Exit(1)
 	}
@@ -61,11 +80,19 @@ func run(args []string) error {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	images, err := compileAll(ctx, args[0], scratch)
+	library, err := kfr.Open(args[1])
 	if err != nil {
 		return err
 	}
-	b, err := prepare(args[0], args[1], scratch)
+	build, sources := compileHost, onHost
+	if *device >= 0 {
+		build, sources = compileCUDA, onCUDA
+	}
+	images, err := build(ctx, library, args[0], scratch, sources)
+	if err != nil {
+		return err
+	}
+	b, err := prepare(library, args[0], args[1], scratch)
 	if err != nil {
 		return err
 	}
@@ -82,7 +109,11 @@ func run(args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(seconds)
 }
 
-func compileAll(ctx context.Context, program, scratch string) (map[string][]byte, error) {
+type pool interface {
+	Compile(ctx context.Context, source string, options []string) (compile.Built, error)
+}
+
+func compileHost(ctx context.Context, _ *kfr.Library, program, scratch string, sources map[string]string) (map[string][]byte, error) {
 	compiler, err := host.FindCompiler(ctx, "")
 	if err != nil {
 		return nil, err
@@ -91,9 +122,29 @@ func compileAll(ctx context.Context, program, scratch string) (map[string][]byte
 	if err != nil {
 		return nil, err
 	}
-	pool := host.NewPool(program, compiler, host.ThisMachine("/"), scratch, cache, 1)
+	return compileAll(ctx, host.NewPool(program, compiler, host.ThisMachine("/"), scratch, cache, 1), sources)
+}
+
+func compileCUDA(ctx context.Context, library *kfr.Library, program, scratch string, sources map[string]string) (map[string][]byte, error) {
+	found, err := library.OpenDevice(int32(*device))
+	if err != nil {
+		return nil, err
+	}
+	arch, err := cuda.Arch(int(found.Major), int(found.Minor))
+	if err != nil {
+		return nil, err
+	}
+	pool, err := cuda.NewPool(ctx, cuda.Config{Program: program, NVRTC: *nvrtc, Arch: arch, Scratch: scratch, Jobs: 1})
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	return compileAll(ctx, pool, sources)
+}
+
+func compileAll(ctx context.Context, pool pool, sources map[string]string) (map[string][]byte, error) {
 	images := map[string][]byte{}
-	for name, source := range map[string]string{"good": good, "crash": crash, "hang": hang} {
+	for name, source := range sources {
 		built, err := pool.Compile(ctx, source, nil)
 		if err != nil || built.Failure != "" {
 			return nil, fmt.Errorf("compile `%s`: %s%w", name, built.Failure, err)
@@ -103,14 +154,13 @@ func compileAll(ctx context.Context, program, scratch string) (map[string][]byte
 	return images, nil
 }
 
-func prepare(program, runtime, scratch string) (*bench, error) {
-	library, err := kfr.Open(runtime)
-	if err != nil {
-		return nil, err
-	}
+func prepare(library *kfr.Library, program, runtime, scratch string) (*bench, error) {
 	b := &bench{config: worker.Config{Path: program, Runtime: runtime, Scratch: scratch, Threads: 2}}
+	if *device >= 0 {
+		b.config = worker.Config{Path: program, Runtime: runtime, Scratch: scratch, CUDA: true, Device: *device}
+	}
 	for id := range 2 {
-		memory, err := library.NewMemory(4*elements, kfr.Host)
+		memory, err := library.NewMemory(4*elements, int32(*device))
 		if err != nil {
 			return nil, err
 		}
@@ -125,6 +175,12 @@ func prepare(program, runtime, scratch string) (*bench, error) {
 			Outputs: []card.Output{{DType: "float32", Sizes: sizes, Strides: strides, Alias: -1}}},
 		Spec: card.Spec{Schema: 1, Constants: map[string]string{}, Workspaces: []card.Workspace{},
 			Kernels: []card.Kernel{{Entry: "kf_main", Work: "out0_numel", Grain: "65536", Args: []card.SpecArg{{Slot: "self"}, {Slot: "out0"}}}}},
+	}
+	if *device >= 0 {
+		slots := []card.SpecArg{{Slot: "self"}, {Slot: "out0"}, {Int: "out0_numel", Type: "i64"}}
+		b.plan.Threads = 0
+		b.plan.Spec.Kernels = []card.Kernel{{Entry: "kf_main", Grid: []string{"ceildiv(out0_numel, 256)", "1", "1"}, Block: []string{"256", "1", "1"},
+			Smem: "0", Args: slots}}
 	}
 	return b, nil
 }
