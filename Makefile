@@ -61,6 +61,7 @@ $(STAMP)-torch: $(STAMP)-venv pyproject.toml
 	@touch $@
 
 GO = $(shell cat $(VENV)/go-path)
+GPU = $(shell $(PY) -c 'import torch; print("cuda" if torch.cuda.is_available() else "")' 2> /dev/null)
 CMAKE = PATH="$(abspath $(BIN)):$$PATH" cmake
 
 .PHONY: core
@@ -104,8 +105,9 @@ test-python:
 	$(PY) -m pytest -q $(PYTEST_ARGS)
 
 .PHONY: test-gpu
-test-gpu: build ## the tests that need an NVIDIA GPU
-	$(PY) -m pytest -q -m gpu
+test-gpu: $(if $(INSTALLED),,build) ## the tests that need an NVIDIA GPU (INSTALLED=1 PY=python3: of the package that this Python has)
+	$(call say,tests on a GPU)
+	$(PY) -m pytest -q -m gpu $(PYTEST_ARGS)
 
 .PHONY: check
 check: build ## format, lint, types and the fast tests; changes nothing
@@ -142,12 +144,14 @@ fuzz: ## fuzz the readers of specs, packs and frames (clang; SECONDS_EACH=60)
 .PHONY: bench
 bench: build ## the benchmarks of this machine, into bench/results (resumable; BUDGET_S=600)
 	$(PY) bench/dispatch.py --budget-s $(or $(BUDGET_S),600)
+	$(if $(GPU),$(PY) bench/dispatch.py --budget-s $(or $(BUDGET_S),600) --device cuda)
 	PATH="$$(dirname $(GO)):$$PATH" $(PY) bench/search.py --budget-s $(or $(BUDGET_S),600)
 
 .PHONY: evidence
 evidence: bench ## all full-size results that this machine can give
 	$(BIN)/kernelforge demo --fresh --results bench/results/demo-host.json
 	$(PY) -m kernelforge.reach --write docs/reach.md
+	$(if $(GPU),$(PY) -m kernelforge.reach --device cuda --write docs/reach.md)
 
 .PHONY: dist
 dist: $(STAMP)-venv core ## a source distribution that carries the built Go library and worker

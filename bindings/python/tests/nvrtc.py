@@ -4,36 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import glob
-import importlib.util
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+
+from kernelforge import _nvrtc
 
 OPTIONS = ("--std=c++17", "-default-device")
 
 
 class CompileError(Exception):
     """NVRTC refused a source; the text is its log, then the source with line numbers."""
-
-
-def _places() -> list[str]:
-    """Return where NVRTC may be, best first: beside torch, in the wheels of NVIDIA, in a toolkit, in the loader's path."""
-    found: list[str] = []
-    for package in ("torch", "nvidia"):
-        spec = importlib.util.find_spec(package)
-        for folder in (spec.submodule_search_locations or []) if spec else []:
-            patterns = (
-                [f"{folder}/lib/libnvrtc*.so*"]
-                if package == "torch"
-                else [f"{folder}/cu1?/lib/libnvrtc.so*", f"{folder}/cuda_nvrtc/lib/libnvrtc.so*"]
-            )
-            for pattern in patterns:
-                found += [p for p in sorted(glob.glob(pattern), reverse=True) if "builtins" not in p]
-    for home in (os.environ.get("CUDA_HOME"), "/usr/local/cuda"):
-        if home:
-            found += sorted(glob.glob(f"{home}/lib64/libnvrtc.so*"), reverse=True)
-    return [*found, "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"]
 
 
 @functools.cache
@@ -43,26 +22,24 @@ def library() -> ctypes.CDLL:
     Raises:
         FileNotFoundError: it is nowhere.
     """
-    tried: list[str] = []
-    for place in _places():
-        try:
-            lib = ctypes.CDLL(place)
-        except OSError as e:
-            tried.append(f"{place}: {e}")
-            continue
-        text, program = ctypes.c_char_p, ctypes.c_void_p
-        lib.nvrtcGetErrorString.restype = text
-        lib.nvrtcCreateProgram.argtypes = [
-            *(ctypes.POINTER(program), text, text, ctypes.c_int),
-            *(ctypes.POINTER(text), ctypes.POINTER(text)),
-        ]
-        lib.nvrtcCompileProgram.argtypes = [program, ctypes.c_int, ctypes.POINTER(text)]
-        for name in ("ProgramLog", "CUBIN"):
-            getattr(lib, f"nvrtcGet{name}Size").argtypes = [program, ctypes.POINTER(ctypes.c_size_t)]
-            getattr(lib, f"nvrtcGet{name}").argtypes = [program, text]
-        lib.nvrtcDestroyProgram.argtypes = [ctypes.POINTER(program)]
-        return lib
-    raise FileNotFoundError("load NVRTC: found nowhere; tried\n" + "\n".join(tried))
+    found = _nvrtc.find()
+    if found is None:
+        raise FileNotFoundError(
+            "load NVRTC: found nowhere\nhint: install a torch build with CUDA, or set KERNELFORGE_NVRTC"
+        )
+    lib = ctypes.CDLL(str(found))
+    text, program = ctypes.c_char_p, ctypes.c_void_p
+    lib.nvrtcGetErrorString.restype = text
+    lib.nvrtcCreateProgram.argtypes = [
+        *(ctypes.POINTER(program), text, text, ctypes.c_int),
+        *(ctypes.POINTER(text), ctypes.POINTER(text)),
+    ]
+    lib.nvrtcCompileProgram.argtypes = [program, ctypes.c_int, ctypes.POINTER(text)]
+    for name in ("ProgramLog", "CUBIN"):
+        getattr(lib, f"nvrtcGet{name}Size").argtypes = [program, ctypes.POINTER(ctypes.c_size_t)]
+        getattr(lib, f"nvrtcGet{name}").argtypes = [program, text]
+    lib.nvrtcDestroyProgram.argtypes = [ctypes.POINTER(program)]
+    return lib
 
 
 def _check(status: int, what: str) -> None:
@@ -125,8 +102,3 @@ def _read(program: ctypes.c_void_p, what: str) -> bytes:
 def arch_of(capability: tuple[int, int]) -> str:
     """Return the architecture that candidates are compiled for on a device of this compute capability."""
     return {(9, 0): "sm_90a", (10, 0): "sm_100a"}.get(capability, f"sm_{capability[0]}{capability[1]}")
-
-
-def library_path() -> Path:
-    """Return the file that `library` opened."""
-    return Path(library()._name)
