@@ -141,6 +141,18 @@ TEST_F(CudaPlan, ClustersAndCooperativeLaunchesAreAttributes) {
   EXPECT_EQ(launch_line(make(plan_with(sixteen), cubin(kEmpty), 0)), "kf_main grid=16,1,1 block=256,1,1 shared=0 cluster=16,1,1");
 }
 
+TEST_F(CudaPlan, TheDocumentsExampleIsAPlan) {
+  std::string json = cuda_plan_json("p-1", {64, 1000}), spec = doc_example("spec", 1);
+  size_t from = json.find("\"spec\": "), to = json.find(", \"align\"");
+  json = json.substr(0, from) + "\"spec\": " + spec + json.substr(to);
+  PlanPtr plan = make(json, cubin("kf_main params=8,8,8,4,4\n"), 0);
+  kfr_plan_info info{};
+  ASSERT_EQ(kfr_plan_info_get(plan.get(), &info), KFR_OK);
+  ASSERT_EQ(info.workspaces, 1u);
+  EXPECT_EQ(info.workspace_bytes[0], 512u);
+  EXPECT_EQ(info.workspace_zeroed[0], 1);
+}
+
 TEST_F(CudaPlan, GeometryThatCannotBe) {
   struct Case {
     const char *geometry, *info, *expected;
