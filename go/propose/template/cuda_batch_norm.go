@@ -24,8 +24,7 @@ var (
 )
 
 // savesStatistics says whether a call has outputs of a mean and a deviation a channel, in the type of the arithmetic. On this target eager makes
-// them in inference too: it fills the second and leaves the first as it was allocated, so that any value will do; torch's own
-// decomposition gives the running mean.
+// them in inference too: the running mean, and what it normalises by.
 func savesStatistics(call card.Call) bool {
 	in := argument(call, "input")
 	return len(call.Outputs) == 3 && !slices.ContainsFunc(call.Outputs[1:], func(out card.Output) bool {
