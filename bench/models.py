@@ -91,14 +91,15 @@ def served(name: str, pack: str, seconds: float) -> dict[str, Any]:
         kernelforge.stats(reset=True)
         ours = [t.clone() for t in tensors_of(forward())]
         hits = {name: op["hits"] for name, op in kernelforge.stats()["ops"].items() if op["hits"]}
-        timed = _measure.whole_model(
-            forward,
-            extension.set_enabled,
-            blocks=PAIRS,
-            seed=1,
-            max_seconds=seconds / 3,
-            place=device_of(model, inputs),
-        )
+        with _ext.switch(extension) as switch:
+            timed = _measure.whole_model(
+                forward,
+                switch,
+                blocks=PAIRS,
+                seed=1,
+                max_seconds=seconds / 3,
+                place=device_of(model, inputs),
+            )
     return {
         **timed,
         "plans": len(plans),

@@ -1,12 +1,15 @@
 """The door to the torch extension `kernelforge._C`: imported at the first profile, optimize or apply, hooks installed once.
 
-It owns the check that the extension was built and for the torch that is imported. It refuses everything else: no search, no pack.
+It owns the check that the extension was built and for the torch that is imported, and the switch that decides whether plans serve. It refuses
+everything else: no search, no pack.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +20,7 @@ from .errors import EnvironmentFault
 _lock = threading.Lock()
 _module: ModuleType | None = None
 _installed: dict[str, Any] = {}
+_off = 0  # blocks of `disabled` that are open
 
 
 def load() -> Any:
@@ -29,7 +33,7 @@ def load() -> Any:
     with _lock:
         if _module is None:
             module = _import()
-            if _settings.read().disabled:
+            if _off or _settings.read().disabled:
                 module.set_enabled(False)
             _installed = dict(module.install())
             _module = module
@@ -39,6 +43,33 @@ def load() -> Any:
 def loaded() -> Any | None:
     """Return the extension if this process has loaded it, else None; loads nothing."""
     return _module
+
+
+@contextlib.contextmanager
+def disabled() -> Iterator[None]:
+    """Keep plans from serving inside the block, in the whole process; blocks nest. An extension that loads inside the block begins switched off."""
+    global _off
+    with _lock:
+        _off += 1
+        if _module is not None:
+            _module.set_enabled(False)
+    try:
+        yield
+    finally:
+        with _lock:
+            _off -= 1
+            if _module is not None and not _off and not _settings.read().disabled:
+                _module.set_enabled(True)
+
+
+@contextlib.contextmanager
+def switch(extension: Any) -> Iterator[Callable[[bool], None]]:
+    """Give the switch to a measurement that needs plans on and off, inside `disabled` too; afterwards it stands as it stood."""
+    was = extension.enabled()
+    try:
+        yield extension.set_enabled
+    finally:
+        extension.set_enabled(was)
 
 
 def hooks() -> dict[str, Any]:

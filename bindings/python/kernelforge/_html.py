@@ -70,6 +70,10 @@ def _cards(d: dict[str, Any]) -> str:
         )
     else:
         cards.append(("not measured", f"whole model: {model.get('why', 'no plan was served')}"))
+    if d.get("withdrawn"):
+        cards.append(("withdrawn", f"eager runs: {d['withdrawn']}"))
+    elif model.get("finding"):
+        cards.append(("no gain", f"{model['finding']}: the interval includes 1"))
     won = sum(r["served"] for r in rows)
     cards.append((f"{won} of {len(rows)}", "operators served; eager keeps the others"))
     judged = sum(sum(r["verdicts"].values()) for r in rows)

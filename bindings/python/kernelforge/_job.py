@@ -1,11 +1,10 @@
-"""One call of `optimize`, step by step: profile, choose cards, search, write the pack, serve it, measure the model, report.
+"""One call of `optimize`, step by step: profile, choose cards, search, and what it came to.
 
-It owns the order of the steps and the identity of a study. Each step lives elsewhere: `_profile`, `_search`, `_pack`, `_report`.
+It owns the order of the steps and the identity of a study. Each step lives elsewhere: `_profile`, `_search`, `_outcome`.
 """
 
 from __future__ import annotations
 
-import datetime
 import fnmatch
 import hashlib
 import json
@@ -17,18 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import _core, _ext, _measure, _needs, _pack, _pins, _search, _settings, _studies
+from . import _core, _ext, _needs, _outcome, _pack, _pins, _search, _settings, _studies
 from ._inputs import device_of, forward_of
 from ._profile import profile
 from ._progress import Progress
-from ._report import SCHEMA, Report, rows_of
-from .errors import EnvironmentFault, UsageFault, VerifyFault
+from ._report import Report
+from ._state import kept
+from .errors import EnvironmentFault, UsageFault
 
 log = logging.getLogger("kernelforge")
 
 CANDIDATES = 24  # an operator; good starts come first, so most of the gain is in the first dozen
-_BLOCKS = 30  # pairs for the whole model
-_MODEL_SECONDS = 30.0  # at most, for these pairs
 _STUDY_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"  # as the store has it
 
 
@@ -70,6 +68,10 @@ class Asked:
         return self.ops == "auto" or any(fnmatch.fnmatchcase(n, p) for n in names for p in patterns)
 
 
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
 class Job:
     """One call of `optimize`. What the machine lacks and what the inputs lack is found before anything is measured."""
 
@@ -94,7 +96,7 @@ class Job:
 
     def run(self) -> Report:
         """Carry out the steps; return the report."""
-        with self.place.current():
+        with self.place.current(), kept(self.model, self.inputs, self.place):
             return self._run()
 
     def _run(self) -> Report:
@@ -102,19 +104,36 @@ class Job:
         self.bar.say(f"profiling {self.asked.name}")
         with _pack.disabled():
             self.profile = profile(self.model, self.inputs)
-        self.seconds["profile"] = time.monotonic() - self.started
+        self.lap("profile", since=self.started)
         self.reasons = self._choose()
-        self.study = self.asked.study or self._identity()
+        calls = sorted(
+            (c["id"], sorted(json.dumps(v["call"], sort_keys=True) for v in c["variants"]))
+            for c in self.profile.cards
+        )
+        self.identity = {"model": self.asked.name, "calls": _hash(calls)}
+        self.study = self.asked.study or self._name(calls)
         out = self.asked.out
         self.folder = _pack.folder_of(out) if out is not None else _settings.read().pack_folder / self.study
         if self.asked.fresh and _studies.find(self.study, self.store):
             _core.call("store.clear", store=self.store, study=self.study)
         stored = _studies.load(self.study, self.store) if _studies.find(self.study, self.store) else None
-        if stored and self._answers(stored["result"]):
-            return self._again(stored["result"])
-        if stored:
-            self._keep_cards({r["card"] for r in stored["runs"]})
-        return self._result(self._drive() if self.cards else _search.Outcome({}))
+        if stored is None:
+            return _outcome.finish(self, self._drive() if self.cards else _search.Outcome({}))
+        self._refuse_others(stored)
+        answers = self._answers(stored["result"])
+        if answers and (report := _outcome.again(self, stored["result"])):
+            log.info("study `%s` is finished: its pack serves again", self.study)
+            return report
+        self._keep_cards({r["card"] for r in stored["runs"]})
+        return _outcome.finish(self, _search.Outcome({}) if answers else self._drive(), written=answers)
+
+    def lap(self, what: str, *, since: float) -> None:
+        """Note how long a step took. since: on the monotonic clock."""
+        self.seconds[what] = time.monotonic() - since
+
+    def device(self) -> str | None:
+        """Return the device to serve on, None where packs are for the host."""
+        return self.place.device if self.place.cuda else None
 
     # ---- what is searched ---------------------------------------------------------------------------------------
 
@@ -148,46 +167,54 @@ class Job:
             )
         self.cards = [c for c in self.profile.cards if c["id"] in began]
 
-    def _identity(self) -> str:
+    def _name(self, calls: Any) -> str:
         """Name a study by what was asked: model, every call it makes, machine. Shares move from run to run, so they do not count."""
-        calls = sorted(
-            (c["id"], sorted(json.dumps(v["call"], sort_keys=True) for v in c["variants"]))
-            for c in self.profile.cards
-        )
         a = self.asked
-        words = json.dumps([a.name, calls, self.pins, a.ops, a.min_share, a.seed])
         stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", a.name).strip("-.")[:48] or "model"
-        return f"{stem}-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
+        return f"{stem}-{_hash([a.name, calls, self.pins, a.ops, a.min_share, a.seed])[:8]}"
 
-    # ---- a finished study ---------------------------------------------------------------------------------------
+    # ---- a study that exists ------------------------------------------------------------------------------------
+
+    def _refuse_others(self, stored: dict[str, Any]) -> None:
+        """Refuse a study that is about another model or other calls: it has no answer to this one."""
+        known = (stored["result"] or {}).get("identity") or {"model": stored["model"]}
+        here = {c["id"] for c in self.profile.cards}
+        gone = sorted(r["overload"] for r in stored["runs"] if r["card"] not in here)
+        if known["model"] != self.asked.name:
+            found = f"it is about the model `{known['model']}` (asked: `{self.asked.name}`)"
+        elif known.get("calls", self.identity["calls"]) != self.identity["calls"]:
+            found = "it is about other calls: other shapes, types, or another grad mode"
+        elif gone:
+            found = f"it is about calls that this model does not make ({', '.join(gone)})"
+        else:
+            return
+        raise UsageFault(
+            f"resume the study `{self.study}`: {found}",
+            hint="give this one another name with study=..., or begin again with fresh=True; the same model under another name: pass name=...",
+        )
 
     def _answers(self, result: dict[str, Any] | None) -> bool:
         """Return whether a stored result answers this call: nothing else asked, no larger budget than was used."""
-        if not result or result["pins"] != self.pins:
+        if not result or result["pins"] != self.pins or result.get("identity") != self.identity:
             return False
+        if (result["outputs"] or {}).get("status", "ok") != "ok":
+            return False  # what was refused is tried again, and refused again
         had, a = result["budget"], self.asked
-        if any(had[k] != v for k, v in self._wishes().items()) or a.candidates > had["candidates"]:
+        if any(had.get(k) != v for k, v in self.wishes().items()) or a.candidates > had["candidates"]:
             return False
         return not had["out_of_time"] or (a.max_seconds is not None and a.max_seconds <= had["max_seconds"])
 
-    def _wishes(self) -> dict[str, Any]:
+    def wishes(self) -> dict[str, Any]:
         """Return what must be the same for a stored result to answer, as JSON keeps it."""
         a = self.asked
         ops = a.ops if isinstance(a.ops, str) else list(a.ops)
-        return {"ops": ops, "min_share": a.min_share, "exact": a.exact, "review": a.review}
-
-    def _again(self, data: dict[str, Any]) -> Report:
-        """Serve the pack of a finished study; nothing is searched or measured again."""
-        data = {**data, "reused": True}
-        if data["pack"]:
-            if not (self.folder / "pack.json").exists():
-                _core.call("pack.write", store=self.store, study=self.study, path=str(self.folder))
-            data["pack"] = str(self.folder)
-            # Under review, what was approved since then serves; what still waits does not.
-            data["review"] = any(p["state"] == "proposed" for p in _pack.read(self.folder)["plans"])
-            _pack.apply(self.folder, exact=self.asked.exact, device=self._device())
-        log.info("study `%s` is finished: its pack serves again", self.study)
-        return Report(data)
+        return {
+            "ops": ops,
+            "min_share": a.min_share,
+            "seed": a.seed,
+            "exact": a.exact,
+            "review": a.review,
+        }
 
     # ---- a search -----------------------------------------------------------------------------------------------
 
@@ -234,123 +261,3 @@ class Job:
             "jobs": len(os.sched_getaffinity(0)),
             **_needs.tools(self.place, self.compiler),
         }
-
-    # ---- what it came to ----------------------------------------------------------------------------------------
-
-    def _result(self, outcome: _search.Outcome) -> Report:
-        """Write the pack, serve it, measure the whole model, store the report."""
-        a = self.asked
-        runs, plans = [], []
-        if self.cards:
-            runs = _studies.load(self.study, self.store)["runs"]
-            if _core.call("pack.write", store=self.store, study=self.study, path=str(self.folder))["plans"]:
-                plans = [p for p in _pack.read(self.folder)["plans"] if p["exact"] or not a.exact]
-        serving = bool(plans) and not a.review
-        if serving:
-            _pack.apply(self.folder, exact=a.exact, device=self._device())
-            # The study's measurement counts only if it was of just these plans.
-            seen = outcome.model
-            if seen is not None and sorted(seen["plans"]) != sorted(p["id"] for p in plans):
-                seen = None
-            outputs = self._checked_outputs(seen)
-            model = self._whole_model(seen)
-        else:
-            outputs, model = {}, {"ratio": None, "why": self._why_not(plans)}
-        self.seconds["total"] = time.monotonic() - self.started
-        data = {
-            "schema": SCHEMA,
-            "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-            "name": a.name,
-            "note": a.note,
-            "study": self.study,
-            "store": self.store,
-            "pack": str(self.folder) if plans else None,
-            "review": a.review and bool(plans),
-            "reused": False,
-            "env": _pins.environment(self.place),
-            "pins": self.pins,
-            "budget": {
-                **self._wishes(),
-                "candidates": a.candidates,
-                "max_seconds": a.max_seconds,
-                "out_of_time": any("seconds" in r["why"] for r in runs),
-            },
-            "rows": rows_of(
-                self.profile.cards,
-                plans,
-                {r["card"]: _studies.verdicts(r) for r in runs},
-                self._reasons(runs),
-            ),
-            "attributed": round(self.profile.attributed, 4),
-            "timed_by": self.profile.timed_by,
-            "telemetry": self.profile.telemetry,
-            "model": model,
-            "outputs": outputs,
-            "seconds": {k: round(v, 2) for k, v in self.seconds.items()},
-            "tree": _studies.trees(runs),
-        }
-        if self.cards:
-            _core.call("store.result", store=self.store, study=self.study, result=data)
-        return Report(data)
-
-    def _checked_outputs(self, seen: dict[str, Any] | None) -> dict[str, Any]:
-        """Judge the model's outputs with the pack served; withdraw it if they are not as right as eager's."""
-        from .referee.model import Model, outputs_of
-
-        if seen is not None:
-            status, detail = seen["status"], seen["detail"]
-        else:
-            judge = Model(self.forward, self.model, self.inputs, self.place)
-            status, detail = judge.compare(judge.eager(self.extension), outputs_of(self.forward, self.place))
-        if status != "ok":
-            _pack.restore(self.folder)
-            raise VerifyFault(
-                f"optimize `{self.asked.name}`: the model's outputs with plans are not as right as eager's: {detail}; its plans are not served",
-                hint=f"`kernelforge verify {self.folder}` judges each plan alone; please report this",
-            )
-        return {"status": status, "detail": detail}
-
-    def _whole_model(self, seen: dict[str, Any] | None) -> dict[str, Any]:
-        """Return the paired time of the forward with and without plans: the study's own measurement if it is long enough."""
-        if seen is not None and len(seen["on_ms"]) >= _BLOCKS:
-            return _measure.from_pairs(seen["off_ms"], seen["on_ms"]).to_dict()
-        self.bar.say("measuring the whole model, plans on and off in turn")
-        return _measure.whole_model(
-            self.forward,
-            self.extension.set_enabled,
-            blocks=_BLOCKS,
-            seed=self.asked.seed,
-            max_seconds=_MODEL_SECONDS,
-            place=self.place,
-        )
-
-    def _device(self) -> str | None:
-        return self.place.device if self.place.cuda else None
-
-    def _why_not(self, plans: list[dict[str, Any]]) -> str:
-        if plans:
-            return "winners wait for approval"
-        return "no operator gained enough to be served" if self.cards else "no operator was worth a search"
-
-    def _reasons(self, runs: list[dict[str, Any]]) -> dict[str, str]:
-        """Say for each searched card without a plan how near it came."""
-        reasons = dict(self.reasons)
-        for run in runs:
-            reasons.setdefault(run["card"], _why_eager(run))
-        return reasons
-
-
-def _why_eager(run: dict[str, Any]) -> str:
-    if len(run["nodes"]) > 1:
-        best, measured = run["best"], [c for c in run["confirmed"] if not c["accepted"]]
-        if measured:
-            nearest: dict[str, Any] = max(measured, key=lambda c: c["ratio"])
-            return f"best candidate when confirmed: {nearest['detail']}"
-        return (
-            f"best candidate {1 / best:.2f}x in search, no gain confirmed"
-            if best < 1
-            else "no candidate was faster"
-        )
-    if not run["why"] or run["why"].startswith("budget"):
-        return "not reached within the budget"
-    return str(run["why"]).splitlines()[0]

@@ -48,7 +48,7 @@ def optimize(
     The caller's modes hold: call it under `torch.no_grad()` if that is how the model will run.
 
     Args:
-        model: any callable; a module is not changed.
+        model: any callable; a module is not changed: buffers, training mode and random state are afterwards what they were.
         inputs: a tensor, a tuple of arguments, a dict of keyword arguments, or ((arguments), {keywords}).
         study: name of the study; default: made from model, shapes and machine. An unfinished study of the name is resumed.
         store: file of the store; default: `KERNELFORGE_HOME` or the XDG data folder.
@@ -57,7 +57,7 @@ def optimize(
         candidates: candidates an operator at most.
         max_seconds: seconds of search at most; None: until the candidates are used up.
         seed: chance of inputs, order of timing and search.
-        review: leave winners proposed until `kernelforge approve`; nothing is served.
+        review: leave winners proposed; only those that `kernelforge approve` has approved are served.
         exact: serve only plans that are bitwise equal to eager on everything judged.
         out: folder of the pack; default: in the packs folder beside the store.
         fresh: forget what the study has and begin again.
@@ -65,7 +65,8 @@ def optimize(
         name, note: what reports call the model, and what they say about it.
 
     Raises:
-        UsageFault, ModelFault: no inputs, inputs on several devices, a model that raises.
+        UsageFault, ModelFault: no inputs, inputs on several devices, a model that raises, a study that is about another model or other calls.
+        VerifyFault: with the winners the model's outputs are not as right as eager's; they are withdrawn, eager runs.
         EnvironmentFault: no compiler, extension or core; store or cache not writable.
         LockedFault: another process searches this study.
         Interrupted: Ctrl-C; what was measured is saved, the same call resumes.

@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import os
+import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,15 +28,13 @@ SCHEMA = 1
 @dataclass(frozen=True)
 class _Published:
     document: dict[str, Any]
-    plans: dict[str, Any]  # device and guard -> Plan of the extension
-    ids: tuple[str, ...]
+    plans: dict[str, tuple[str, Any]]  # device and guard -> id, Plan of the extension
 
 
 _lock = threading.RLock()
 _packs: dict[
     Path, _Published
 ] = {}  # in the order of applying; a later pack wins where two guards are the same
-_off_depth = 0
 
 
 # ---- reading ----------------------------------------------------------------------------------------------------
@@ -71,7 +70,10 @@ def read(pack: str | os.PathLike[str]) -> dict[str, Any]:
             f"load pack `{folder}`: it has schema {schema} (expected {SCHEMA})",
             hint="install the kernelforge that wrote it, or a newer one",
         )
-    if not isinstance(plans, list) or not isinstance(pins, dict):
+    whole = isinstance(plans, list) and isinstance(pins, dict)
+    if not whole or not all(
+        isinstance(p, dict) and p.keys() >= {"id", "state", "call", "exact"} for p in plans
+    ):
         raise PackFault(
             f"load pack `{folder}`: `pack.json` is damaged (plans or pins have the wrong type)", hint=_REPLACE
         )
@@ -171,14 +173,21 @@ def apply(
                 if strict:
                     raise
                 log.warning("%s", e)
-        packs = {p: v for p, v in _packs.items() if p not in found} | found
-        _publish(extension, packs)
-        _packs.clear()
-        _packs.update(packs)
+        try:
+            _serve(extension, found)
+        except PackFault:
+            if strict:
+                raise
+            for folder, one in found.items():  # one that is refused must not keep the others out
+                try:
+                    _serve(extension, {folder: one})
+                except PackFault as e:
+                    log.warning("%s", e)
+        serving = applied()
     from ._stats import dump_at_exit
 
     dump_at_exit()
-    return [i for p in found.values() for i in p.ids]
+    return [i for p in found for i in serving.get(str(p), [])]
 
 
 def _open(extension: Any, folder: Path, exact: bool, device: Any) -> _Published:
@@ -193,22 +202,46 @@ def _open(extension: Any, folder: Path, exact: bool, device: Any) -> _Published:
         raise PackFault(f"load pack `{folder}`: {e}", hint="" if "hint:" in str(e) else _REPLACE) from e
     by_id = {p.id: p for p in opened}
     chosen = [p for p in document["plans"] if p["state"] == "approved" and (p["exact"] or not exact)]
-    plans = {f"{place.device} {_guard(p)}": by_id[p["id"]] for p in chosen}
-    return _Published(document, plans, tuple(p["id"] for p in chosen))
+    plans = {f"{place.device} {_guard(p)}": (p["id"], by_id[p["id"]]) for p in chosen}
+    return _Published(document, plans)
+
+
+def _serve(extension: Any, more: dict[Path, _Published]) -> None:
+    """Serve packs beside the others, each in the place of its former self. If the runtime refuses, all stays as it was (PackFault)."""
+    packs = {p: v for p, v in _packs.items() if p not in more} | more
+    _publish(extension, packs)
+    _packs.clear()
+    _packs.update(packs)
 
 
 def _guard(plan: dict[str, Any]) -> str:
-    return json.dumps(plan["call"], sort_keys=True)
+    """Return what a guard holds of a call: which outputs are inputs, but not what the others look like, since a call does not say."""
+    call = plan["call"]
+    return json.dumps(
+        [call["overload"], call["args"], [o.get("alias") for o in call["outputs"]]], sort_keys=True
+    )
+
+
+def _table(packs: dict[Path, _Published]) -> dict[str, tuple[Path, str, Any]]:
+    """Return device and guard -> pack, id, Plan: one plan a guard, the last pack's."""
+    return {guard: (p, *plan) for p, v in packs.items() for guard, plan in v.plans.items()}
 
 
 def _publish(extension: Any, packs: dict[Path, _Published]) -> None:
-    table: dict[str, Any] = {}
-    for p in packs.values():
-        table.update(p.plans)
-    if table:
-        extension.publish(list(table.values()))
-    else:
+    """Replace what serves. If the runtime refuses, all stays as it was (PackFault)."""
+    table = _table(packs)
+    if not table:
         extension.unpublish()
+        return
+    try:
+        extension.publish([plan for _, _, plan in table.values()])
+    except (RuntimeError, ValueError) as e:
+        names = ", ".join(f"`{p}`" for p in dict.fromkeys(p for p, _, _ in table.values()))
+        text, _, hint = str(e).partition("\nhint: ")
+        raise PackFault(
+            f"serve pack {names}: {text}",
+            hint=hint or "`kernelforge verify` judges a pack alone; what served before goes on",
+        ) from e
 
 
 def publish_again() -> None:
@@ -235,10 +268,39 @@ def restore(pack: str | os.PathLike[str] | None = None) -> None:
         _packs.update(left)
 
 
-def applied() -> dict[str, list[str]]:
-    """Return the packs that this process serves, with the ids of their plans."""
+def forget(folder: Path) -> None:
+    """Stop serving a pack if it is applied."""
     with _lock:
-        return {str(p): list(v.ids) for p, v in _packs.items()}
+        if folder in _packs:
+            restore(folder)
+
+
+def remove(folder: Path) -> None:
+    """Stop serving a pack and delete it; a folder that is no pack stays."""
+    forget(folder)
+    if (folder / "pack.json").is_file():
+        try:
+            shutil.rmtree(folder)
+        except OSError as e:
+            raise PackFault(
+                f"delete pack `{folder}`: {e.strerror or e}",
+                hint="delete it by hand: its plans must not be served",
+            ) from e
+
+
+def applied() -> dict[str, list[str]]:
+    """Return the packs that this process has applied, with the ids of their plans that serve: a later pack may have taken a guard over."""
+    with _lock:
+        table = _table(_packs)
+        return {str(p): [i for owner, i, _ in table.values() if owner == p] for p in _packs}
+
+
+def serving() -> list[tuple[Path, dict[str, Any], Any]]:
+    """Return pack, plan of its document and loaded plan for each site that is served."""
+    with _lock:
+        table = _table(_packs)
+        plans = {p: {plan["id"]: plan for plan in v.document["plans"]} for p, v in _packs.items()}
+    return [(pack, plans[pack][i], loaded) for pack, i, loaded in table.values()]
 
 
 @contextlib.contextmanager
@@ -249,20 +311,8 @@ def disabled() -> Iterator[None]:
         >>> with kernelforge.disabled():
         ...     reference = model(x)
     """
-    global _off_depth
-    extension = _ext.loaded()
-    with _lock:
-        _off_depth += 1
-        if extension is not None:
-            extension.set_enabled(False)
-    try:
+    with _ext.disabled():
         yield
-    finally:
-        with _lock:
-            _off_depth -= 1
-            extension = _ext.loaded()
-            if extension is not None and _off_depth == 0 and not _settings.read().disabled:
-                extension.set_enabled(True)
 
 
 # ---- approval ---------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from ._cards import Site, cards_of, sites_of
 from ._device_time import Watched
 from ._inputs import device_of, forward_of, name_of
 from ._place import HOST, Place
+from ._state import kept
 from .errors import ModelFault, UsageFault
 
 _WARM = 2
@@ -132,7 +133,7 @@ def profile(model: Any, inputs: Any, *, forwards: int | None = None) -> Profile:
     """Run the model and return where its time goes.
 
     Args:
-        model: a module or any function.
+        model: a module or any function; buffers and random state are put back afterwards.
         inputs: a tensor, a tuple of arguments, a dict of keyword arguments, ((arguments), {keywords}), or a function that returns one of these
             for each forward.
         forwards: forwards of each timed pass; None takes as many as fit two seconds, 3 to 20.
@@ -154,7 +155,7 @@ def profile(model: Any, inputs: Any, *, forwards: int | None = None) -> Profile:
     forward = _named(forward_of(model, inputs))
     place = device_of(model, inputs)
     extension = _ext.load()
-    with _eager(extension), place.current():
+    with _eager(extension), place.current(), kept(model, inputs, place):
         for _ in range(_WARM):
             forward()
         forward_ms, count = _time(forward, forwards, place)

@@ -190,6 +190,10 @@ def _summary(d: dict[str, Any]) -> list[str]:
             lines.append(f"under CUDA graphs: not measured ({model['graph_why']})")
     else:
         lines.append(f"whole model: not measured ({model.get('why', 'no plan was served')})")
+    if d.get("withdrawn"):
+        lines.append(f"withdrawn, eager runs: {d['withdrawn']}")
+    elif model.get("finding"):
+        lines.append(f"{model['finding']}: the interval includes 1; kernelforge.restore() runs eager again")
     outputs = d.get("outputs") or {}
     if outputs:
         lines.append(f"outputs: {outputs['detail']}")

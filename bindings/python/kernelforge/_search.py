@@ -20,6 +20,7 @@ from .errors import Interrupted, KernelForgeError, from_core
 
 log = logging.getLogger("kernelforge")
 _POLL_MS = 200
+_REPORT = "ops=[...] leaves the operator out, and the same call resumes; please report this with the traceback that `-v` shows"
 
 
 @dataclass
@@ -112,8 +113,8 @@ def _carry_out(
         answer = {"result": execute(task)}
     except Exception as e:
         log.debug("task %s failed", kind, exc_info=True)
-        text = e.text if isinstance(e, KernelForgeError) else f"{kind}: {type(e).__name__}: {e}"
-        answer = {"error": {"code": "referee", "text": text}}
+        own = e if isinstance(e, KernelForgeError) else KernelForgeError(f"{kind}: {type(e).__name__}: {e}")
+        answer = {"error": {"code": "referee", "text": own.text, "hint": own.hint or _REPORT}}
     outcome.seconds[kind] = outcome.seconds.get(kind, 0.0) + time.monotonic() - started
     if kind == "confirm_model" and "result" in answer:
         outcome.model = {**answer["result"], "plans": [p["plan"]["id"] for p in task["plans"]]}

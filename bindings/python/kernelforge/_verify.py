@@ -5,11 +5,15 @@ It owns `verify` (a fresh process, so that a crash is a finding) and what runs i
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,28 +22,32 @@ from ._measure import median_interval
 from ._place import Place
 from .errors import PackFault, VerifyFault
 
-_SAMPLE_NS = (
-    200_000  # one timed sample lasts about this long, so that the clock and the call around it do not count
-)
+PLAN_SECONDS = 600.0  # a plan of large shapes on a slow machine takes a minute or two
 
 
 def verify(
-    pack: str | os.PathLike[str], *, seed: int = 0, blocks: int = 40, accept: bool = False
+    pack: str | os.PathLike[str],
+    *,
+    seed: int = 0,
+    blocks: int = 40,
+    accept: bool = False,
+    plan_seconds: float = PLAN_SECONDS,
 ) -> dict[str, Any]:
-    """Judge a pack again in a fresh process and return what was found.
+    """Judge a pack again in a fresh process and return what was found. Plans that are only proposed are judged like the others, and stay proposed.
 
     Args:
         pack: folder of the pack.
         seed: chance of inputs and order.
         blocks: pairs of timings a plan.
         accept: if everything passes, write this machine's pins into the pack, so that it is served here.
+        plan_seconds: time that the start of the process, and each plan, may take; then the process is killed.
 
     Returns:
-        {"passed", "plans": [{"id", "overload", "status", "detail", "ratio", "low", "high", "eager_us", "kernelforge_us"}], "pins": {name: [pack's, here]}}
+        {"passed", "plans": [{"id", "overload", "state", "status", "detail", "ratio", "low", "high", "eager_us", "kernelforge_us"}], "pins": {name: [pack's, here]}}
 
     Raises:
         PackFault: the pack cannot be read.
-        VerifyFault: the process died while it ran a plan (which one is in the text).
+        VerifyFault: the process died while it ran a plan, or a plan did not end in time (which one is in the text).
 
     Example:
         >>> kernelforge.verify("resnet50.kfpack")["passed"]
@@ -54,16 +62,19 @@ def verify(
     )
     if threads is not None:
         environment["OMP_NUM_THREADS"] = str(threads)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    last = lines[-1] if lines else {}
-    if done.returncode != 0 or "passed" not in last:
+    last, code, talk = _followed(command, environment, plan_seconds)
+    if code != 0 or "passed" not in last:
         if "error" in last:
             raise PackFault(last["error"]["text"], last["error"]["hint"])
         where = f"plan {last['begin']}" if "begin" in last else "its start"
-        tail = done.stderr.strip().splitlines()
+        if code is None:
+            raise VerifyFault(
+                f"verify `{folder}`: {where} did not end within {plan_seconds:g} s",
+                hint="a kernel that hangs must not be applied; if the machine is slow or the shapes are large, give more time: `--plan-s`",
+            )
+        tail = talk.strip().splitlines()
         raise VerifyFault(
-            f"verify `{folder}`: the process ended with code {done.returncode} at {where}"
+            f"verify `{folder}`: the process ended with code {code} at {where}"
             + (f" ({tail[-1]})" if tail else ""),
             hint="do not apply this pack here; search again with `kernelforge optimize`",
         )
@@ -71,6 +82,45 @@ def verify(
         _accept(folder, {name: here for name, (_, here) in last["pins"].items()})
         last["accepted"] = True
     return last
+
+
+def _followed(
+    command: list[str], environment: dict[str, str], seconds: float
+) -> tuple[dict[str, Any], int | None, str]:
+    """Run the process; return its last line, its exit code (None: killed, since no line came for so many seconds) and its standard error."""
+    last: dict[str, Any] = {}
+    late = threading.Event()
+    with (
+        tempfile.TemporaryFile("w+", errors="replace") as talk,
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=talk, text=True) as process,
+    ):
+
+        def end() -> None:
+            late.set()
+            process.kill()
+
+        def wind() -> threading.Timer:
+            timer = threading.Timer(seconds, end)
+            timer.daemon = True
+            timer.start()
+            return timer
+
+        timer = wind()
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                timer.cancel()
+                timer = wind()
+                if line.startswith("{"):
+                    last = json.loads(line)
+            code = process.wait()  # a process that hangs after its last line is late, too
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            timer.cancel()
+        talk.seek(0)
+        return last, None if late.is_set() else code, talk.read()
 
 
 def _accept(folder: Path, pins: dict[str, Any]) -> None:
@@ -98,25 +148,41 @@ def judge(folder: Path, seed: int, blocks: int, tell: Callable[[dict[str, Any]],
         for n, theirs in document["pins"].items()
         if n != "toolchain" and here.get(n) != theirs
     }
-    try:
-        opened = {p.id: p for p in extension.pack_open(str(folder), None, place.device)}
-    except RuntimeError as e:
-        raise PackFault(
-            f"load pack `{folder}`: {e}", hint="copy it again from where it was made, or search again"
-        ) from e
     results = []
-    with torch.no_grad(), place.current():
+    with torch.no_grad(), place.current(), _all_approved(folder, document) as whole:
+        try:
+            opened = {p.id: p for p in extension.pack_open(str(whole), None, place.device)}
+        except RuntimeError as e:
+            raise PackFault(
+                f"load pack `{folder}`: {str(e).replace(str(whole), str(folder))}",
+                hint="copy it again from where it was made, or search again",
+            ) from e
         for plan in document["plans"]:
             tell({"begin": plan["id"]})
             results.append(
                 {
                     "id": plan["id"],
                     "overload": plan["call"]["overload"],
+                    "state": plan["state"],
                     **_judge_plan(extension, opened[plan["id"]], plan, seed, blocks, place),
                 }
             )
     passed = all(r["status"] == "ok" for r in results)
     return {"schema": 1, "pack": str(folder), "passed": passed, "plans": results, "pins": differing}
+
+
+@contextlib.contextmanager
+def _all_approved(folder: Path, document: dict[str, Any]) -> Iterator[Path]:
+    """Give a pack in which every plan is approved, since the runtime opens no others: the pack itself, or a copy for the time of the block."""
+    if all(p["state"] == "approved" for p in document["plans"]):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="kernelforge-verify-") as scratch:
+        copy = Path(scratch) / folder.name
+        shutil.copytree(folder, copy)
+        plans = [{**p, "state": "approved"} for p in document["plans"]]
+        (copy / "pack.json").write_text(json.dumps({**document, "plans": plans}), encoding="utf-8")
+        yield copy
 
 
 def _judge_plan(
@@ -184,14 +250,13 @@ def _private(arguments: list[Any]) -> list[Any]:
 def _time(variant: Any, blocks: int, seed: int) -> dict[str, Any]:
     """Time pairs over rotating sets of inputs, as many as leave the caches cold for large tensors."""
     from .referee.pool import sets_for
-    from .referee.ruler import calls_of
+    from .referee.ruler import calls_of, inner_for
 
     first = variant.arguments(variant.draw("captured", 0))
     sets = [_private(first) for _ in range(sets_for(sum(s.bytes for s in variant.slots), variant.place))]
     calls = calls_of(variant.place, variant.overload.name, sets)
     one = sorted(calls.eager(5, 1))[2]
-    inner = max(1, int(_SAMPLE_NS / max(one, 1.0)))
-    pairs = calls.pairs(blocks, min(inner, 200) if variant.place.cuda else inner, seed)
+    pairs = calls.pairs(blocks, inner_for(one, len(sets), variant.place), seed)
     ratio = median_interval([e / o for e, o in zip(pairs["eager_ns"], pairs["ours_ns"], strict=True)])
     eager, ours = median_interval(pairs["eager_ns"]).median, median_interval(pairs["ours_ns"]).median
     return {

@@ -20,6 +20,7 @@ SIZES = (64, 1000)
 RIGHT = "y[i] = x[i] > 0.0f || x[i] != x[i] ? x[i] : 0.0f;"
 WRONG = "y[i] = x[i] > 1e-3f || x[i] != x[i] ? x[i] : 0.0f;"
 CRASH = "y[i] = *(volatile float*)(x[i] > 0 ? 8 : 16);"
+HANG = "for (volatile int64_t k = 0; k >= 0; k = 1) {} y[i] = x[i];"
 SLOW = (
     "float v = x[i] > 0.0f || x[i] != x[i] ? x[i] : 0.0f; for (volatile int k = 0; k < 60; ++k) {} y[i] = v;"
 )

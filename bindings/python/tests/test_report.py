@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from kernelforge._job import _why_eager
 from kernelforge._measure import from_pairs, median_interval
+from kernelforge._outcome import _why_eager
 from kernelforge._progress import Progress, span
 from kernelforge._report import Report, rows_of
 
@@ -86,6 +86,17 @@ def test_a_model_that_was_not_measured_says_why():
     assert "not measured (winners wait for approval)" in str(
         _report(model={"ratio": None, "why": "winners wait for approval"})
     )
+
+
+def test_an_interval_that_includes_one_is_called_no_gain_and_a_withdrawn_pack_says_why():
+    model = {"eager_ms": 9.0, "kernelforge_ms": 9.0, "ratio": 1.0, "low": 0.98, "high": 1.03, "samples": 30}
+    unsure = _report(model={**model, "finding": "no gain of the whole model shown"})
+    assert "no gain of the whole model shown: the interval includes 1" in str(unsure)
+    assert "no gain of the whole model shown" in unsure.to_html()
+    gone = _report(model=model, withdrawn="the whole model is slower with plans (0.90x)")
+    assert "withdrawn, eager runs: the whole model is slower with plans (0.90x)" in str(gone)
+    assert "the whole model is slower with plans (0.90x)" in gone.to_html()
+    assert "no gain" not in str(_report())
 
 
 class _Page(html.parser.HTMLParser):

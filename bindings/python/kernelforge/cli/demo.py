@@ -87,10 +87,9 @@ def _measure_again(made: Any, data: dict[str, Any]) -> dict[str, Any]:
     from .. import _ext, _measure
     from .._inputs import forward_of
 
-    timed = _measure.time_model(
-        forward_of(made.model, made.inputs), _ext.load().set_enabled, blocks=_PAIRS_AGAIN, seed=1
-    )
-    return timed.to_dict()
+    forward = forward_of(made.model, made.inputs)
+    with _ext.switch(_ext.load()) as switch:
+        return _measure.time_model(forward, switch, blocks=_PAIRS_AGAIN, seed=1).to_dict()
 
 
 def _page_of(data: dict[str, Any]) -> Path:

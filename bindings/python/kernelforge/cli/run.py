@@ -78,5 +78,6 @@ def apply_named(packs: list[str], threads: int | None, strict: bool) -> int:
     named: list[str | Path] = [*packs] or [*settings.packs]
     if named:
         return len(_pack.apply(named, strict=strict))
-    found = sorted(p.parent for p in settings.pack_folder.glob("*/pack.json"))
+    # A name with a dot in front is a pack that is being written.
+    found = sorted(p.parent for p in settings.pack_folder.glob("[!.]*/pack.json"))
     return len(_pack.apply(found, strict=False)) if found else 0

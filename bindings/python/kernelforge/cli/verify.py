@@ -17,6 +17,13 @@ def add(p: argparse.ArgumentParser) -> None:
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--blocks", type=options.positive, default=40, help="pairs of timings a plan (40)")
     p.add_argument(
+        "--plan-s",
+        type=options.positive_float,
+        default=600.0,
+        metavar="SECONDS",
+        help="time that a plan may take before it counts as hanging (600)",
+    )
+    p.add_argument(
         "--accept",
         action="store_true",
         help="if everything passes, write this machine's pins into the pack, so that it is served here",
@@ -29,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(args.pack)
     if not folder.exists() and (_settings.read().pack_folder / args.pack).is_dir():
         folder = _settings.read().pack_folder / args.pack
-    found = verify(folder, seed=args.seed, blocks=args.blocks, accept=args.accept)
+    found = verify(folder, seed=args.seed, blocks=args.blocks, accept=args.accept, plan_seconds=args.plan_s)
     rows = []
     for p in found["plans"]:
         numbers = (
@@ -46,7 +53,9 @@ def run(args: argparse.Namespace) -> int:
                 p["id"],
                 p["overload"].removeprefix("aten::"),
                 *numbers,
-                p["status"] + (f": {p['detail']}" if p["detail"] else ""),
+                p["status"]
+                + (f": {p['detail']}" if p["detail"] else "")
+                + (" (proposed, not served)" if p["state"] == "proposed" else ""),
             ]
         )
     lines = table(

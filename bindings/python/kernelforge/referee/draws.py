@@ -19,7 +19,7 @@ from .rule import PROBE_LIMIT
 
 @dataclass(frozen=True)
 class Moments:
-    """What a captured tensor looked like, its finite values only. zeros: the part that is exactly 0."""
+    """What a captured tensor looked like, its finite values only. zeros: the part that is exactly 0. low, high: of integers exact, as int."""
 
     mean: float = 0.0
     std: float = 1.0
@@ -37,7 +37,10 @@ class Moments:
         if x.numel() == 0:
             return Moments()
         zeros = float((x == 0).double().mean())
-        return Moments(float(x.mean()), float(x.std(correction=0)), float(x.min()), float(x.max()), zeros)
+        ends = x if t.is_floating_point() else t  # float64 holds integers up to 2^53
+        return Moments(
+            float(x.mean()), float(x.std(correction=0)), ends.min().item(), ends.max().item(), zeros
+        )
 
 
 class Slot:
@@ -91,7 +94,9 @@ class Slot:
             part = min(max(m.mean, 0.05), 0.95)
             return self.place(torch.rand(sizes, generator=chance, device=chance.device) < part)
         if not self.dtype.is_floating_point:
-            return self.place(_integers(int(m.low), int(m.high), sizes, chance))
+            info = torch.iinfo(self.dtype)
+            low, high = (min(max(int(end), info.min), info.max) for end in (m.low, m.high))
+            return self.place(_integers(low, high, sizes, chance))
         x = _normal(sizes, chance)
         if m.std > 0:
             x = x * m.std + m.mean
@@ -143,4 +148,8 @@ def _uniform(sizes: list[int], chance: torch.Generator) -> torch.Tensor:
 
 
 def _integers(low: int, high: int, sizes: list[int], chance: torch.Generator) -> torch.Tensor:
-    return torch.randint(low, high + 1, sizes, generator=chance, device=chance.device)
+    """Return integers of a closed range. The largest of int64 comes out only alone: randint excludes its end, and that has to be an int64 too."""
+    if low == high:
+        return torch.full(sizes, low, device=chance.device)
+    end = min(high + 1, torch.iinfo(torch.int64).max)
+    return torch.randint(low, end, sizes, generator=chance, device=chance.device)

@@ -18,6 +18,7 @@ import torch
 from .. import _ext, _outputs
 from .._inputs import as_call, tensors_of
 from .._place import HOST, Place
+from .._state import kept
 from .confirm import NotLoaded, open_plan, serving
 from .rule import MODEL_NOISE_RATIO, MODEL_NOISE_RUNS, MODEL_RATIO, UNIT
 
@@ -41,7 +42,7 @@ def confirm_model(
     with serving(extension, opened):
         eager = judge.eager(extension)
         extension.set_enabled(True)
-        status, detail = judge.compare(eager, outputs_of(forward, judge.place))
+        status, detail = judge.compare(eager, judge.outputs())
         while status == "ok" and len(on) < blocks:
             for plans_on in chance.sample((True, False), 2):
                 extension.set_enabled(plans_on)
@@ -81,8 +82,13 @@ class Model:
         """Return eager's outputs, computed once."""
         if self._eager is None:
             with _off(extension):
-                self._eager = outputs_of(self._forward, self.place)
+                self._eager = self.outputs()
         return self._eager
+
+    def outputs(self) -> list[torch.Tensor]:
+        """Return the outputs of a forward that starts from the state that the model is in, and leaves it so."""
+        with kept(self._model, self._inputs, self.place):
+            return outputs_of(self._forward, self.place)
 
     def compare(self, eager: list[torch.Tensor], ours: list[torch.Tensor]) -> tuple[str, str]:
         """Return status and words for the outputs with plans."""
@@ -152,7 +158,8 @@ class Model:
             return type(value)(map(deep, value)) if type(value) in (tuple, list) else value
 
         changed_args, changed_kwargs = deep(args), deep(kwargs)
-        return outputs_of(lambda: model(*changed_args, **changed_kwargs), self.place)
+        with kept(model, self._inputs, self.place):
+            return outputs_of(lambda: model(*changed_args, **changed_kwargs), self.place)
 
 
 @contextmanager
