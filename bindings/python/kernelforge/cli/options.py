@@ -16,6 +16,14 @@ MODEL_HELP = "`file.py:factory`, `package.module:callable`, or the name of a tor
 def add_model(p: argparse.ArgumentParser) -> None:
     """Add MODEL and the options that shape it."""
     p.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    add_shape(p)
+    p.add_argument("--device", default="cpu", help="cpu (the host target), cuda or cuda:1")
+    p.add_argument("--threads", type=positive, help="torch's threads; a pin of the pack")
+    p.add_argument("--seed", type=int, default=0)
+
+
+def add_shape(p: argparse.ArgumentParser) -> None:
+    """Add the options that shape a model, and so name its studies."""
     p.add_argument(
         "--batch",
         type=positive,
@@ -28,9 +36,6 @@ def add_model(p: argparse.ArgumentParser) -> None:
         help=f"{', '.join(DTYPES)}, or short {', '.join(SHORT)}",
     )
     p.add_argument("--channels-last", action="store_true", help="NHWC memory format")
-    p.add_argument("--device", default="cpu", help="cpu (the host target), cuda or cuda:1")
-    p.add_argument("--threads", type=positive, help="torch's threads; a pin of the pack")
-    p.add_argument("--seed", type=int, default=0)
 
 
 def add_search(p: argparse.ArgumentParser) -> None:
@@ -45,6 +50,17 @@ def add_search(p: argparse.ArgumentParser) -> None:
 
 def add_store(p: argparse.ArgumentParser) -> None:
     p.add_argument("--store", help="store file or folder; default: see `kernelforge cache`")
+
+
+def study_of(name: str | None, args: argparse.Namespace) -> str | None:
+    """Return the study that is meant: its own name, or the newest one of the model that name and shape options name."""
+    from .._studies import studies
+
+    known = studies(getattr(args, "store", None))
+    if name is None or any(s["study"] == name for s in known):
+        return name
+    model = Wanted(name, args.batch, args.dtype, args.channels_last).name
+    return next((str(s["study"]) for s in known if s["model"] == model), name)
 
 
 def made_from(args: argparse.Namespace) -> Made:

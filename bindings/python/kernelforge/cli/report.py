@@ -8,7 +8,13 @@ from . import options
 
 
 def add(p: argparse.ArgumentParser) -> None:
-    p.add_argument("study", nargs="?", help="name of the study; default: the newest with a result")
+    p.add_argument(
+        "study",
+        nargs="?",
+        metavar="STUDY|MODEL",
+        help="name of a study, or a model and its options as given to `optimize`; default: the newest with a result",
+    )
+    options.add_shape(p)
     options.add_store(p)
     p.add_argument("--html", metavar="FILE", help="write the report as a page that needs nothing but itself")
 
@@ -16,7 +22,7 @@ def add(p: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from .._studies import stored_report
 
-    result = stored_report(args.study, args.store)
+    result = stored_report(options.study_of(args.study, args), args.store)
     if args.html:
         options.say(f"page: {result.save(args.html)}")
     options.emit(args, result.to_dict(), str(result))
