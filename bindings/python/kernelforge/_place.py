@@ -18,6 +18,7 @@ from typing import Any
 
 from . import _ext
 
+_KEEP_FREE = 4 << 30
 _HOST = -1  # KFR_HOST of csrc/include/kf_runtime.h
 _SYSTEM = 9  # KFR_SYSTEM there: no memory for a buffer
 
@@ -76,6 +77,14 @@ class Place:
 
             with self.current():
                 torch.cuda.empty_cache()
+
+    def leave_room(self) -> None:
+        """Trim if the driver has little left: outputs and workspaces of the worker come from there."""
+        if self.cuda:
+            import torch
+
+            if torch.cuda.mem_get_info(self.ordinal)[0] < _KEEP_FREE:
+                self.trim()
 
     def free_bytes(self) -> int:
         """Return the memory that is free now, what torch could give back included; 4 GiB where the machine does not tell."""

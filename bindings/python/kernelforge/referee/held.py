@@ -20,7 +20,6 @@ Held = tuple[list[torch.Tensor], list[Bound]]
 Key = tuple[str, str, int]
 
 _PART = {"host": 4, "cuda": 2}  # of the memory that is free now
-_KEEP_FREE = 1 << 30  # what a device must have besides torch's own: workspaces of the worker, shared buffers
 
 
 class References:
@@ -49,8 +48,7 @@ class References:
             self._bytes += size
         else:
             self._last = (key, found)
-        if self._place.cuda and torch.cuda.mem_get_info(self._place.ordinal)[0] < _KEEP_FREE:
-            self._place.trim()  # float64 leaves much behind in torch's cache, which the worker cannot use
+        self._place.leave_room()  # float64 leaves much behind in torch's cache
         return found
 
     def clear(self, *, limit: int | None = None) -> None:

@@ -11,6 +11,7 @@ It owns the graphs and their memory. It refuses to judge what it measured.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import random
 from collections import OrderedDict
@@ -92,6 +93,12 @@ class _HostCalls:
         return found
 
 
+@functools.cache
+def _side_stream(place: Place) -> Any:
+    """Return the stream of all captures on a device: torch hands out memory again on the stream that it was used on, so one stream needs it once."""
+    return torch.cuda.Stream(place.device)  # type: ignore[no-untyped-call]
+
+
 class _DeviceCalls:
     """The same on a CUDA device. Graphs of eager are kept by their number of calls; graphs of a plan live as long as the pairs that need them."""
 
@@ -99,7 +106,7 @@ class _DeviceCalls:
         self.how = "graph"
         self._place, self._name, self._sets = place, name, sets
         self._pool = pool if pool is not None else torch.cuda.graph_pool_handle()
-        self._stream = torch.cuda.Stream(place.device)  # type: ignore[no-untyped-call]
+        self._stream = _side_stream(place)
         self._graphs: OrderedDict[int, torch.cuda.CUDAGraph] = OrderedDict()
 
     def eager(self, samples: int, inner: int, *, warm: bool = True) -> list[float]:

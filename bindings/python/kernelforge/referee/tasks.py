@@ -330,7 +330,9 @@ class OpenCard:
             inputs = self.variants[variant].inputs
             sets = [inputs.arguments(tensors) for tensors in self._pool.tensors(variant)]
             self._timed[variant] = calls_of(self._place, inputs.overload.name, sets, self._graphs)
-        times = self._timed[variant].eager(samples, inner, warm=first)
+        times = self._with_room(lambda: self._timed[variant].eager(samples, inner, warm=first))
+        if first:
+            self._place.leave_room()
         return {"samples_ns": times, "reference_ns": reference_ns(self._place)}
 
 
