@@ -1,7 +1,7 @@
 // fake_cuda.h: a CUDA driver without a GPU, for tests: libcuda-fake.so, found through KERNELFORGE_LIBCUDA.
 //
 // It keeps real books: contexts a thread, memory as memory files mapped in the host with PROT_NONE around them, libraries out of made-up cubins (real
-// ELF files whose section `.kf.host` holds an x86-64 shared object with the kernels as functions), streams that capture, graphs that replay, and a
+// ELF files whose section `.kf.host` holds an x86-64 shared object with the kernels as functions) or real ones (whose kernels do nothing), streams that capture, graphs that replay, and a
 // clock that only work moves. What a real driver refuses for a reason that tests need, it refuses too. It owns no policy: tests inject errors.
 //
 // Environment, read at cuInit, for processes that are started with it:  KF_FAKE_CUDA="devices=2 driver=13000 major=9 vmm=1 read_only=1"

@@ -1,4 +1,4 @@
-// fake_cuda_code.cc: streams, graphs, events, libraries and launches. Kernels run as host functions, at once or when their graph is replayed.
+// fake_cuda_code.cc: libraries and launches. Kernels run as host functions, at once or when their graph is replayed.
 #include <dlfcn.h>
 #include <elf.h>
 #include <sys/mman.h>
@@ -30,10 +30,11 @@ namespace {
 
 constexpr int32_t kSharedDefault = 48 * 1024, kSharedOptinMax = 232448, kSms = 132;
 
-int streams = 0, execs = 0;
-
-// The section of a made-up cubin with a name, "" if it has none.
-std::string section(const char* image, const char* wanted) {
+struct Section {
+  uint64_t size;
+  std::string bytes;
+};
+std::map<std::string, Section> sections_of(const char* image) {
   Elf64_Ehdr h;
   std::memcpy(&h, image, sizeof h);
   auto header = [&](size_t i) {
@@ -41,12 +42,48 @@ std::string section(const char* image, const char* wanted) {
     std::memcpy(&s, image + h.e_shoff + i * sizeof s, sizeof s);
     return s;
   };
+  std::map<std::string, Section> out;
   Elf64_Shdr names = header(h.e_shstrndx);
   for (size_t i = 0; i < h.e_shnum; ++i) {
     Elf64_Shdr s = header(i);
-    if (std::strcmp(image + names.sh_offset + s.sh_name, wanted) == 0) return {image + s.sh_offset, s.sh_size};
+    out[image + names.sh_offset + s.sh_name] = {s.sh_size, s.sh_type == SHT_NOBITS ? "" : std::string(image + s.sh_offset, s.sh_size)};
   }
-  return "";
+  return out;
+}
+
+// What a compiler wrote about one kernel (`.nv.info.<name>`): entries of a format byte, an attribute byte and 16 bits; format 4 has that many bytes more.
+void read_compiled(const std::string& info, KernelTag* kernel) {
+  std::map<uint16_t, size_t> parameters;
+  for (size_t at = 0; at + 4 <= info.size();) {
+    auto u8 = [&](size_t i) { return static_cast<uint8_t>(info[i]); };
+    auto u16 = [&](size_t i) { return static_cast<uint16_t>(u8(i) | u8(i + 1) << 8); };
+    auto u32 = [&](size_t i) { return static_cast<uint32_t>(u16(i)) | static_cast<uint32_t>(u16(i + 2)) << 16; };
+    size_t payload = at + 4, n = u8(at) == 4 ? u16(at + 2) : 0;
+    if (u8(at) == 4 && u8(at + 1) == 0x17) parameters[u16(payload + 4)] = u32(payload + 8) >> 18;  // ordinal; size in the upper bits
+    if (u8(at) == 4 && u8(at + 1) == 0x05) kernel->threads = static_cast<int32_t>(u32(payload) * u32(payload + 4) * u32(payload + 8));
+    at = payload + n;
+  }
+  for (const auto& [ordinal, bytes] : parameters) kernel->parameters.push_back(bytes);
+}
+
+// A cubin out of a real compiler. Its kernels are launched and do nothing.
+Result read_cubin(const char* image, const std::map<std::string, Section>& sections, LibraryTag* library) {
+  Elf64_Ehdr h;
+  std::memcpy(&h, image, sizeof h);
+  uint32_t sm = h.e_ident[EI_OSABI] == 0x41 ? h.e_flags >> 8 & 0xFF : h.e_flags & 0xFF;
+  if (sm / 10 != static_cast<uint32_t>(state().can["major"])) return kNoBinary;
+  const std::string prefix = ".nv.info.";
+  for (const auto& [name, section] : sections) {
+    if (name.rfind(prefix, 0) != 0) continue;
+    auto kernel = std::make_unique<KernelTag>();
+    kernel->name = name.substr(prefix.size());
+    read_compiled(section.bytes, kernel.get());
+    auto shared = sections.find(".nv.shared." + kernel->name);
+    bool reserved = sections.count(".nv.shared.reserved.0") != 0;  // the section then counts the system's kilobyte too
+    if (shared != sections.end()) kernel->shared = static_cast<int32_t>(shared->second.size) - (reserved ? 1024 : 0);
+    library->kernels[kernel->name] = std::move(kernel);
+  }
+  return library->kernels.empty() ? kInvalidImage : 0;
 }
 
 void* open_host(const std::string& image) {
@@ -99,105 +136,6 @@ std::string three(const uint32_t* e) { return std::to_string(e[0]) + "," + std::
 
 }  // namespace
 
-void run(const Node& node) {
-  State& s = state();
-  s.note("run " + node.text);
-  if (node.work) node.work();
-  s.clock_ns += node.ns;
-}
-
-Result submit(Stream stream, Node node) {
-  if (stream != nullptr && stream->capturing) {
-    stream->nodes.push_back(std::move(node));
-    return 0;
-  }
-  run(node);
-  return 0;
-}
-
-KF_FAKE Result cuStreamCreate(Stream* stream, uint32_t flags) {
-  Call call("cuStreamCreate", kStarted | kContext, std::to_string(flags));
-  if (call.refused != 0) return call.refused;
-  *stream = new StreamTag;
-  (*stream)->number = ++streams;
-  ++state().alive["stream"];
-  return 0;
-}
-KF_FAKE Result cuStreamSynchronize(Stream stream) {
-  Call call("cuStreamSynchronize", kStarted | kContext | kUnsafe, std::to_string(stream == nullptr ? 0 : stream->number));
-  if (call.refused == 0 && stream != nullptr && stream->capturing) return kCaptureUnsupported;
-  return call.refused;
-}
-KF_FAKE Result cuStreamBeginCapture_v2(Stream stream, int32_t mode) {
-  Call call("cuStreamBeginCapture_v2", kStarted | kContext, std::to_string(mode));
-  if (call.refused != 0) return call.refused;
-  if (stream == nullptr || stream->capturing) return kCaptureUnsupported;
-  stream->capturing = true;
-  stream->nodes.clear();
-  return 0;
-}
-KF_FAKE Result cuStreamEndCapture(Stream stream, Graph* graph) {
-  Call call("cuStreamEndCapture", kStarted | kContext);
-  if (stream == nullptr || !stream->capturing) return kCaptureUnsupported;
-  stream->capturing = false;
-  if (call.refused != 0) return call.refused;
-  *graph = new GraphTag{std::move(stream->nodes)};
-  ++state().alive["graph"];
-  return 0;
-}
-KF_FAKE Result cuGraphInstantiateWithFlags(GraphExec* exec, Graph graph, uint64_t flags) {
-  Call call("cuGraphInstantiateWithFlags", kStarted | kContext, std::to_string(graph->nodes.size()) + " nodes");
-  if (call.refused != 0 || flags != 0) return call.refused != 0 ? call.refused : kInvalidValue;
-  *exec = new GraphExecTag{++execs, graph->nodes};
-  ++state().alive["exec"];
-  return 0;
-}
-KF_FAKE Result cuGraphUpload(GraphExec exec, Stream) { return Call("cuGraphUpload", kStarted | kContext, std::to_string(exec->number)).refused; }
-KF_FAKE Result cuGraphLaunch(GraphExec exec, Stream stream) {
-  Call call("cuGraphLaunch", kStarted | kContext,
-            std::to_string(exec->nodes.size()) + " nodes stream=" + std::to_string(stream == nullptr ? 0 : stream->number));
-  if (call.refused != 0) return call.refused;
-  for (const Node& node : exec->nodes) run(node);
-  return 0;
-}
-KF_FAKE Result cuGraphExecDestroy(GraphExec exec) {
-  Call call("cuGraphExecDestroy", kStarted);
-  delete exec;
-  --state().alive["exec"];
-  return call.refused;
-}
-KF_FAKE Result cuGraphDestroy(Graph graph) {
-  Call call("cuGraphDestroy", kStarted);
-  delete graph;
-  --state().alive["graph"];
-  return call.refused;
-}
-KF_FAKE Result cuEventCreate(Event* event, uint32_t flags) {
-  Call call("cuEventCreate", kStarted | kContext, std::to_string(flags));
-  if (call.refused != 0) return call.refused;
-  *event = new EventTag;
-  ++state().alive["event"];
-  return 0;
-}
-KF_FAKE Result cuEventRecord(Event event, Stream stream) {
-  Call call("cuEventRecord", kStarted | kContext, "stream=" + std::to_string(stream == nullptr ? 0 : stream->number));
-  if (call.refused == 0) event->at_ns = state().clock_ns;
-  return call.refused;
-}
-KF_FAKE Result cuEventSynchronize(Event event) {
-  Call call("cuEventSynchronize", kStarted | kContext | kUnsafe);
-  return call.refused != 0 ? call.refused : event->at_ns < 0 ? kInvalidHandle : 0;
-}
-KF_FAKE Result cuEventElapsedTime(float* milliseconds, Event start, Event end) {
-  Call call("cuEventElapsedTime", kStarted | kContext);
-  if (call.refused != 0) return call.refused;
-  if (start->at_ns < 0 || end->at_ns < 0) return kInvalidHandle;
-  *milliseconds = static_cast<float>(static_cast<double>(end->at_ns - start->at_ns) / 1e6);
-  return 0;
-}
-
-// ---- code --------------------------------------------------------------------------------------------------
-
 KF_FAKE Result cuLibraryLoadData(LibraryHandle* library, const void* code, void* jit, void** jit_values, uint32_t jit_count, void* options,
                                  void** values, uint32_t count) {
   Call call("cuLibraryLoadData", kStarted | kUnsafe);
@@ -205,10 +143,10 @@ KF_FAKE Result cuLibraryLoadData(LibraryHandle* library, const void* code, void*
   if (jit != nullptr || jit_values != nullptr || jit_count != 0 || options != nullptr || values != nullptr || count != 0) return kInvalidValue;
   auto image = static_cast<const char*>(code);
   auto loaded = std::make_unique<LibraryTag>();
-  std::string info = section(image, ".kf.info"), host = section(image, ".kf.host");
-  if (info.empty()) return kInvalidImage;
+  std::map<std::string, Section> sections = sections_of(image);
+  std::string info = sections[".kf.info"].bytes, host = sections[".kf.host"].bytes;
   if (!host.empty() && (loaded->host = open_host(host)) == nullptr) return kInvalidImage;
-  Result result = read_info(info, loaded.get());
+  Result result = info.empty() ? read_cubin(image, sections, loaded.get()) : read_info(info, loaded.get());
   if (result != 0) return result;
   ++state().alive["library"];
   *library = loaded.release();
