@@ -52,8 +52,8 @@ type Card struct {
 	ID       string    `json:"id"`
 	Target   string    `json:"target"` // "host" or "cuda"
 	Overload string    `json:"overload"`
-	Layout   string    `json:"layout"` // "contiguous", "channels_last" or "strided"
-	Threads  int       `json:"threads"`
+	Layout   string    `json:"layout"`            // "contiguous", "channels_last" or "strided"
+	Threads  int       `json:"threads,omitempty"` // host only
 	Share    float64   `json:"share"`
 	Children []string  `json:"children"`
 	Variants []Variant `json:"variants"`

@@ -108,6 +108,8 @@ func TestReaderNamesTheFieldThatIsWrong(t *testing.T) {
 		"share above one":  {`"share":0.39`, `"share":39`, "expected 0 to 1"},
 		"no eager time":    {`"eager_us":9800`, `"eager_us":0`, "`eager_us` is 0"},
 		"other overload":   {`"overload":"aten::max_pool2d_with_indices"`, `"overload":"aten::relu"`, "overload"},
+		"no threads":       {`"threads":2,`, ``, "`threads` is 0 (expected 1 or more)"},
+		"a device's":       {`"target":"host"`, `"target":"cuda"`, "`threads` is 2 (expected none"},
 		"a newer schema":   {`"schema":1`, `"schema":2`, "`schema` is 2 (expected 1)"},
 		"a negative size":  {`"sizes":[4,64,56,56]`, `"sizes":[4,64,56,-56]`, "a size is -56"},
 		"a stride missing": {`"strides":[200704,3136,56,1]`, `"strides":[200704,3136,56]`, "4 sizes and 3 strides"},

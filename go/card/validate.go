@@ -84,8 +84,10 @@ func (c *Card) Validate() error {
 		return fail("`overload` is empty")
 	case !slices.Contains(layouts, c.Layout):
 		return fail("`layout` is `%s` (expected one of %v)", c.Layout, layouts)
-	case c.Threads < 1:
+	case c.Target == "host" && c.Threads < 1:
 		return fail("`threads` is %d (expected 1 or more)", c.Threads)
+	case c.Target == "cuda" && c.Threads != 0:
+		return fail("`threads` is %d (expected none: a device has no pin of them)", c.Threads)
 	case !(c.Share >= 0 && c.Share <= 1):
 		return fail("`share` is %v (expected 0 to 1)", c.Share)
 	case len(c.Variants) == 0:
