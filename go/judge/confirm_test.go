@@ -40,7 +40,7 @@ func confirmOne(t *testing.T, b *bench, source string) Confirmation {
 }
 
 func TestAFinalistThatIsClearlyFasterIsAcceptedAtTheFirstLook(t *testing.T) {
-	b := fake(t)
+	b := fakeOnHost(t)
 	b.referee.confirm = served(1.5, 0.01, 1)
 	b.open(t)
 	c := confirmOne(t, b, kernel(good))
@@ -73,7 +73,7 @@ func TestWhatDoesNotGainTheMarginIsNotAccepted(t *testing.T) {
 		{"lost in noise", 1.05, 0.4, 1, 0, "eager"},
 		{"a machine that cannot tell", 1.5, 0.01, 1.2, looks[3], "eager against eager would have been accepted"},
 	} {
-		b := fake(t)
+		b := fakeOnHost(t)
 		b.referee.confirm = served(c.ratio, c.noise, c.aa)
 		b.open(t)
 		got := confirmOne(t, b, kernel(good))
@@ -84,7 +84,7 @@ func TestWhatDoesNotGainTheMarginIsNotAccepted(t *testing.T) {
 }
 
 func TestASmallGainIsAcceptedWithMoreBlocks(t *testing.T) {
-	b := fake(t)
+	b := fakeOnHost(t)
 	b.referee.confirm = served(1.022, 0.01, 1)
 	b.open(t)
 	c := confirmOne(t, b, kernel(good))
@@ -94,7 +94,7 @@ func TestASmallGainIsAcceptedWithMoreBlocks(t *testing.T) {
 }
 
 func TestAFinalistIsJudgedAgainBeforeItIsTimed(t *testing.T) {
-	b := fake(t)
+	b := fakeOnHost(t)
 	b.referee.confirm = served(2, 0.01, 1)
 	b.open(t)
 	c := confirmOne(t, b, kernel("if (i + 1 < N) "+good))
@@ -104,7 +104,7 @@ func TestAFinalistIsJudgedAgainBeforeItIsTimed(t *testing.T) {
 }
 
 func TestAWrongValueInTheUsersProcessIsNotAccepted(t *testing.T) {
-	b := fake(t)
+	b := fakeOnHost(t)
 	b.referee.confirm = func(Plan, string, int, int64) (*Confirmed, error) {
 		return &Confirmed{Status: card.WrongValue, Detail: "element 3"}, nil
 	}
@@ -115,7 +115,7 @@ func TestAWrongValueInTheUsersProcessIsNotAccepted(t *testing.T) {
 }
 
 func TestEachLookAsksForFreshDataAndOnlyForTheRest(t *testing.T) {
-	b := fake(t)
+	b := fakeOnHost(t)
 	var asked []int
 	seeds := map[int64]bool{}
 	answer := served(1.0101, 0.01, 1)
@@ -139,7 +139,7 @@ func TestAnAnswerToConfirmThatCannotBeIsAnError(t *testing.T) {
 		"a negative time": func() Confirmed { c, _ := served(1, 0, 1)(Plan{}, "", 16, 0); c.OursNS[3] = -1; return *c }(),
 		"no control":      func() Confirmed { c, _ := served(1, 0, 1)(Plan{}, "", 16, 0); c.AANS[0] = nil; return *c }(),
 	} {
-		b := fake(t)
+		b := fakeOnHost(t)
 		b.referee.confirm = func(Plan, string, int, int64) (*Confirmed, error) { return &answer, nil }
 		b.open(t)
 		_, err := b.judge.Confirm(t.Context(), b.card, []Finalist{{Node: 1, Candidate: b.candidate(kernel(good)), Variant: "v0"}})
@@ -148,7 +148,7 @@ func TestAnAnswerToConfirmThatCannotBeIsAnError(t *testing.T) {
 			t.Errorf("%s: found %v", name, err)
 		}
 	}
-	b := fake(t)
+	b := fakeOnHost(t)
 	b.open(t)
 	if _, err := b.judge.Confirm(t.Context(), b.card, []Finalist{{Candidate: b.candidate(kernel(good)), Variant: "v9"}}); err == nil {
 		t.Error("an unknown variant was confirmed")

@@ -172,7 +172,7 @@ func (c actor) Compile(_ context.Context, source string, _ []string) (compile.Bu
 	return compile.Built{}, fmt.Errorf("a source that is not in the table:\n%s", source)
 }
 
-func fake(t *testing.T) *bench {
+func fakeOnHost(t *testing.T) *bench {
 	t.Helper()
 	scratch, err := os.MkdirTemp(t.TempDir(), "scratch-")
 	if err != nil {
@@ -185,10 +185,10 @@ func fake(t *testing.T) *bench {
 	return &bench{judge: assemble(Config{Threads: 2}, referee, &onHost{actor{}, machine, 2}, all, scratch), referee: referee, card: reluCard()}
 }
 
-func TestContractWithAFakeWorker(t *testing.T) { contract(t, fake) }
+func TestContractWithAFakeWorker(t *testing.T) { contract(t, fakeOnHost) }
 
 func TestTheCostIsWeighedByCallsAndTime(t *testing.T) {
-	b := fake(t)
+	b := fakeOnHost(t)
 	b.card.Variants[0].Calls, b.card.Variants[1].Calls = 1, 3
 	b.referee.eagerNS = func(variant string) float64 { return map[string]float64{"v0": 300, "v1": 100}[variant] } // 0.5 and 1.5 of eager
 	b.open(t)
@@ -204,7 +204,7 @@ func TestTheCostIsWeighedByCallsAndTime(t *testing.T) {
 }
 
 func TestAKernelThatChangesItsWaysAfterTheTimingIsCaught(t *testing.T) {
-	b := fake(t)
+	b := fakeOnHost(t)
 	late := b.candidate(kernel(good + " // late"))
 	b.judge.target.(*onHost).compiler = actor{also: map[string]string{late.Source: "late"}}
 	b.open(t)
@@ -215,7 +215,7 @@ func TestAKernelThatChangesItsWaysAfterTheTimingIsCaught(t *testing.T) {
 }
 
 func TestABlockOutsideTheBandIsDropped(t *testing.T) {
-	b := fake(t)
+	b := fakeOnHost(t)
 	n := 0
 	b.referee.memory = disturbed{files{}, &n}
 	b.open(t)
@@ -262,7 +262,7 @@ func TestAnAnswerToPrepareThatCannotBeIsAnError(t *testing.T) {
 		"no alignment":              func(p *Prepared) { delete(p.Align, "v0") },
 		"a timing slot outside":     func(p *Prepared) { p.Timing["v0"][0][0].Offset = 1 << 40 },
 	} {
-		b := fake(t)
+		b := fakeOnHost(t)
 		b.judge.referee = damaged{b.referee, damage}
 		err := b.judge.Open(t.Context(), b.card, 1)
 		var coded *card.Error
