@@ -56,7 +56,6 @@ def optimize(name: str, budget_s: float, candidates: int, fresh: bool) -> dict[s
     import torch
 
     import kernelforge
-
     from kernelforge.errors import VerifyFault
 
     model, inputs, note = MODELS[name]()
