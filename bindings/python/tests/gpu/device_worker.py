@@ -87,3 +87,11 @@ class DeviceWorker:
                 if result["status"] != "ok":
                     return result
         return result
+
+
+def rand(
+    *sizes: int, dtype: torch.dtype = torch.float16, layout: Any = torch.contiguous_format
+) -> torch.Tensor:
+    chance = torch.Generator("cuda").manual_seed(1)
+    x = torch.randn(*sizes, generator=chance, device="cuda").to(dtype)
+    return x.contiguous(memory_format=layout) if len(sizes) == 4 else x
