@@ -232,6 +232,8 @@ def _reasons(
 def _why_eager(run: dict[str, Any]) -> str:
     if len(run["nodes"]) > 1:
         best, measured = run["best"], [c for c in run["confirmed"] if not c["accepted"]]
+        if won := [c["ratio"] for c in run["confirmed"] if c["accepted"]]:
+            return f"winner left out, {max(won):.2f}x when confirmed: the model is not surely faster with it"
         if measured:
             nearest: dict[str, Any] = max(measured, key=lambda c: c["ratio"])
             return f"best candidate when confirmed: {nearest['detail']}"

@@ -228,6 +228,10 @@ def test_durations_for_people(seconds, text):
             {"nodes": [{}, {}], "best": 0.9, "confirmed": [{"accepted": False, "ratio": 1.02, "detail": "near"}, {"accepted": False, "ratio": 0.9, "detail": "far"}]},
             "best candidate when confirmed: near",
         ),
+        (
+            {"nodes": [{}, {}], "best": 0.2, "confirmed": [{"accepted": True, "ratio": 4.0}, {"accepted": False, "ratio": 5.0, "detail": "unsure"}]},
+            "winner left out, 4.00x when confirmed: the model is not surely faster with it",
+        ),
         ({"nodes": [{}, {}], "best": 0.8, "confirmed": []}, "best candidate 1.25x in search, no gain confirmed"),
         ({"nodes": [{}, {}], "best": 1.0, "confirmed": []}, "no candidate was faster"),
         ({"nodes": [{}], "best": 1.0, "confirmed": [], "why": "budget: seconds"}, "not reached within the budget"),

@@ -7,7 +7,7 @@ from kernelforge import _outcome, _pack, _settings, _studies
 from kernelforge.errors import VerifyFault
 from small_net import command, optimize
 
-pytestmark = pytest.mark.usefixtures("clean")
+pytestmark = pytest.mark.usefixtures("clean", "surely_faster")
 
 TIMES = {"eager_ms": 9.0, "kernelforge_ms": 9.0, "ratio": 1.0, "low": 0.98, "high": 1.03, "samples": 30}
 SLOWER = {**TIMES, "kernelforge_ms": 10.0, "ratio": 0.9, "low": 0.88, "high": 0.92}
