@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/compile"
 )
 
 // Confirm decides about finalists: each is judged again in a fresh worker, then timed against eager in the user's process by the real dispatch
@@ -92,9 +93,9 @@ func (j *Judge) judgeAgain(ctx context.Context, c *card.Card, open *opened, cand
 // writeImage puts an image where the user's process finds it, as it will find it in a pack.
 func (j *Judge) writeImage(image []byte) (string, error) {
 	sum := sha256.Sum256(image)
-	path := filepath.Join(j.scratch, hex.EncodeToString(sum[:])+j.target.traits().image)
+	path := filepath.Join(j.scratch.Path, hex.EncodeToString(sum[:])+j.target.traits().image)
 	if err := os.WriteFile(path, image, 0o600); err != nil {
-		return "", card.Fail(card.CodeJudge, "free space there, or set `scratch` to another folder", "write an image: %w", err)
+		return "", card.Fail(card.CodeJudge, compile.ScratchHint, "write an image: %w", err)
 	}
 	return path, nil
 }

@@ -52,7 +52,7 @@ func TestAFinalistThatIsClearlyFasterIsAcceptedAtTheFirstLook(t *testing.T) {
 		p.Call.Args[0].Sizes[0] != int64(sizes["v1"]) || p.State != "approved" || !strings.HasPrefix(p.ID, "p-") {
 		t.Errorf("plan %s", text(p))
 	}
-	if len(b.referee.images) != 1 || !strings.HasPrefix(b.referee.images[0], b.judge.scratch) {
+	if len(b.referee.images) != 1 || !strings.HasPrefix(b.referee.images[0], b.judge.scratch.Path) {
 		t.Errorf("images %v", b.referee.images)
 	}
 	if _, err := os.Stat(b.referee.images[0]); !os.IsNotExist(err) {

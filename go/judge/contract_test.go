@@ -79,7 +79,7 @@ func (b *bench) open(t *testing.T) {
 			t.Error(err)
 		}
 		b.judge.Shutdown()
-		if _, err := os.Stat(b.judge.scratch); !os.IsNotExist(err) {
+		if _, err := os.Stat(b.judge.scratch.Path); !os.IsNotExist(err) {
 			t.Errorf("the scratch folder is left: %v", err)
 		}
 	})

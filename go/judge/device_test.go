@@ -6,140 +6,13 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/kernelforge/kernelforge/go/card"
-	"github.com/kernelforge/kernelforge/go/compile"
 	"github.com/kernelforge/kernelforge/go/cuda/fake"
 	"github.com/kernelforge/kernelforge/go/worker"
-	"github.com/kernelforge/kernelforge/go/worker/kfr"
 )
-
-// The judge on a device: real workers on the fake driver, so that gates, faults and the reuse of workers are those of a GPU.
-
-// deviceMemory is memory of the fake device, which this process can look into.
-type deviceMemory struct{ library *kfr.Library }
-
-func (m deviceMemory) make(bytes uint64) (int, []byte, func(), error) {
-	memory, err := m.library.NewMemory(bytes, 0)
-	if err != nil {
-		return 0, nil, nil, err
-	}
-	address := m.library.Data(memory)
-	view := unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), m.library.Bytes(memory))
-	return m.library.FD(memory), view, func() { m.library.FreeMemory(memory) }, nil
-}
-
-func (m deviceMemory) reference() (float64, error) {
-	samples, err := m.library.TimeReference(0, 3, nil)
-	if err != nil {
-		return 0, err
-	}
-	return median(samples), nil
-}
-
-// deviceCompiler makes cubins for the fake driver. Its device is what the first worker found.
-type deviceCompiler struct {
-	*onDevice
-	t     *testing.T
-	mutex sync.Mutex
-	made  map[string][]byte
-}
-
-func (c *deviceCompiler) close() {}
-
-func (c *deviceCompiler) Compile(_ context.Context, source string, _ []string) (compile.Built, error) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if c.made[source] == nil {
-		c.made[source] = fake.Cubin(c.t, "8,8,8", source)
-	}
-	return compile.Built{Image: c.made[source]}, nil
-}
-
-// deviceBench is a judge on the fake device that remembers its workers.
-type deviceBench struct {
-	*bench
-	mutex   sync.Mutex
-	workers []*worker.Worker
-}
-
-func (b *deviceBench) started() int {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return len(b.workers)
-}
-
-func onFakeDevice(t *testing.T) *deviceBench {
-	t.Helper()
-	driver := fake.Driver(t)
-	library, err := kfr.Open(realRuntime(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := builtWorker()
-	if err != nil {
-		t.Fatal(err)
-	}
-	scratch := t.TempDir()
-	b := &deviceBench{}
-	config := worker.Config{Path: program, Runtime: realRuntime(t), Scratch: scratch, CUDA: true, Variables: map[string]string{"KERNELFORGE_LIBCUDA": driver}}
-	start := func(ctx context.Context) (runner, error) {
-		w, err := worker.Start(ctx, config)
-		if err != nil {
-			return nil, err
-		}
-		b.mutex.Lock()
-		defer b.mutex.Unlock()
-		b.workers = append(b.workers, w)
-		return w, nil
-	}
-	all := newWorkers(start, true, &sync.RWMutex{})
-	device, err := all.device(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := fit(device); err != nil {
-		t.Fatal(err)
-	}
-	on := &deviceCompiler{onDevice: &onDevice{arch: "sm_90a", device: *device}, t: t, made: map[string][]byte{}}
-	referee := &scripted{memory: deviceMemory{library}, eagerNS: func(string) float64 { return 50_000 }}
-	c := reluCard()
-	c.Target = "cuda"
-	for i := range c.Variants {
-		c.Variants[i].EagerUS = 50
-	}
-	b.bench = &bench{judge: assemble(Config{Target: "cuda"}, referee, on, all, scratch), referee: referee, card: c}
-	return b
-}
-
-const onDeviceHead = "KERNEL(kf_main) { const float* x = ARG(const float*, 0); float* y = ARG(float*, 1); int64_t n = ARG(int64_t, 2);\n"
-
-// deviceKernel computes relu, element by element.
-func deviceKernel(body string) string {
-	return onDeviceHead + "for (int64_t i = 0; i < n; ++i) { " + body + " } }\n"
-}
-
-func deviceCandidate(source string) card.Candidate {
-	spec := card.Spec{Schema: 1, Kernels: []card.Kernel{{Entry: "kf_main", Grid: []string{"ceildiv(out0_numel, 256)", "1", "1"}, Block: []string{"256", "1", "1"}, Smem: "0",
-		Args: []card.SpecArg{{Slot: "self"}, {Slot: "out0"}, {Int: "out0_numel", Type: "i64"}}}}}
-	return card.Candidate{ID: card.CandidateID(source, spec), Author: "person", Source: source, Spec: spec}
-}
-
-func (b *deviceBench) verdict(t *testing.T, source string) card.Verdict {
-	t.Helper()
-	verdict, err := b.judge.Judge(t.Context(), b.card, deviceCandidate(source))
-	if err != nil {
-		t.Fatalf("the harness is broken: %v", err)
-	}
-	if err := verdict.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	return verdict
-}
 
 func TestOneWorkerServesManyCandidatesOnADevice(t *testing.T) {
 	b := onFakeDevice(t)
@@ -341,6 +214,70 @@ func TestBlocksUnderThrottlingAreDroppedAndCounted(t *testing.T) {
 	for _, v := range verdict.Variants {
 		if v.Samples < leastBlocks {
 			t.Errorf("%d blocks are left of variant `%s` (expected %d: others in place of the dropped)", v.Samples, v.ID, leastBlocks)
+		}
+	}
+}
+
+// From the configuration to a judge: the first worker opens the device, NVRTC is compared with its driver and compiles for its architecture.
+func TestAJudgeForADeviceIsMade(t *testing.T) {
+	driver := fake.Driver(t)
+	nvrtc := os.Getenv("KF_NVRTC")
+	if nvrtc == "" {
+		t.Skip("KF_NVRTC is not set (expected the path of libnvrtc.so; torch's CUDA wheels carry one)")
+	}
+	program, err := builtWorker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(change func(*Config)) (*Judge, error) {
+		config := Config{Target: "cuda", Worker: program, Runtime: realRuntime(t), Scratch: t.TempDir(), Cache: t.TempDir(), Jobs: 2, NVRTC: nvrtc,
+			Variables: map[string]string{"KERNELFORGE_LIBCUDA": driver}}
+		change(&config)
+		return New(config, &scripted{})
+	}
+	j, err := with(func(*Config) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := j.compile(t.Context(), deviceCandidate("extern \"C\" __global__ void kf_main(const float* x, float* y, long n) { y[0] = x[0]; }"))
+	if err != nil || len(built.Image) == 0 || j.Facts().Arch != "sm_90a" {
+		t.Errorf("found %+v for %q, %v", built, j.Facts().Arch, err)
+	}
+	for status, source := range map[card.Status]string{
+		card.Rejected: "__device__ int calls;\nextern \"C\" __global__ void kf_main(int* y) { y[0] = calls++; }", card.CompileError: "not C++",
+	} {
+		_, err := j.compile(t.Context(), deviceCandidate(source))
+		var failed *failure
+		if !errors.As(err, &failed) || failed.status != status {
+			t.Errorf("%s: found %v (expected %s)", source, err, status)
+		}
+	}
+	j.Shutdown()
+	for name, c := range map[string]struct {
+		change     func(*Config)
+		text, hint string
+	}{
+		"old driver": {func(c *Config) {
+			c.Variables = map[string]string{"KERNELFORGE_LIBCUDA": fake.Wrap(t, driver, map[string]string{"KF_FAKE_CUDA": "driver=12040"})}
+		}, "at most 12", "newer driver"},
+		"old device": {func(c *Config) {
+			c.Variables = map[string]string{"KERNELFORGE_LIBCUDA": fake.Wrap(t, driver, map[string]string{"KF_FAKE_CUDA": "major=7"})}
+		}, "7.0", "newer GPU"},
+		"new device": {func(c *Config) {
+			c.Variables = map[string]string{"KERNELFORGE_LIBCUDA": fake.Wrap(t, driver, map[string]string{"KF_FAKE_CUDA": "major=99"})}
+		}, "sm_990", "newer NVRTC"},
+		"no NVRTC":       {func(c *Config) { c.NVRTC = "/nonexistent/libnvrtc.so" }, "/nonexistent", "KERNELFORGE_NVRTC"},
+		"no driver":      {func(c *Config) { c.Variables = map[string]string{"KERNELFORGE_LIBCUDA": "/nonexistent/libcuda.so.1"} }, "CUDA driver", "NVIDIA driver"},
+		"no such device": {func(c *Config) { c.Device = 9 }, "no such ordinal", "CUDA_VISIBLE_DEVICES"},
+		"another device": {func(c *Config) { c.UUID = "GPU-00000000-0000-0000-0000-000000000000" }, "as in your process", "CUDA_VISIBLE_DEVICES"},
+	} {
+		j, err := with(c.change)
+		var coded *card.Error
+		if !errors.As(err, &coded) || coded.Code != card.CodeJudge || !strings.Contains(err.Error(), c.text) || !strings.Contains(card.AsError(err).Hint, c.hint) {
+			t.Errorf("%s: found %v (expected %q, hint %q)", name, err, c.text, c.hint)
+		}
+		if err == nil {
+			j.Shutdown()
 		}
 	}
 }

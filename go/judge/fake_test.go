@@ -182,7 +182,7 @@ func fakeOnHost(t *testing.T) *bench {
 	start := func(context.Context) (runner, error) { return &act{views: map[int][]byte{}}, nil }
 	machine := host.Machine{CPU: "a CPU", ISA: "avx2", LLCBytes: 1 << 20}
 	all := newWorkers(start, false, &sync.RWMutex{})
-	return &bench{judge: assemble(Config{Threads: 2}, referee, &onHost{actor{}, machine, 2}, all, scratch), referee: referee, card: reluCard()}
+	return &bench{judge: assemble(Config{Threads: 2}, referee, &onHost{actor{}, machine, 2}, all, &Scratch{Path: scratch}), referee: referee, card: reluCard()}
 }
 
 func TestContractWithAFakeWorker(t *testing.T) { contract(t, fakeOnHost) }

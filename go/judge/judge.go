@@ -12,7 +12,6 @@ package judge
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -51,7 +50,7 @@ type Judge struct {
 	referee Referee
 	target  target
 	workers *workers
-	scratch string
+	scratch *Scratch
 
 	quiet *sync.RWMutex // held for reading by compiles and starts, for writing by everything that is timed: a compiler beside it is noise
 	lease sync.Mutex    // held from a candidate's load to its last sample: one worker, or the referee, uses the machine
@@ -93,13 +92,13 @@ func New(config Config, referee Referee) (*Judge, error) {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), 2*compile.WallLimit)
 	defer stop()
-	scratch, err := makeScratch(config.Scratch)
+	scratch, err := MakeScratch(config.Scratch)
 	if err != nil {
 		return nil, err
 	}
 	onCUDA := config.Target == "cuda"
 	start := func(ctx context.Context) (runner, error) {
-		w, err := worker.Start(ctx, worker.Config{Path: config.Worker, Runtime: config.Runtime, Scratch: scratch, Threads: config.Threads, Tier: config.Tier,
+		w, err := worker.Start(ctx, worker.Config{Path: config.Worker, Runtime: config.Runtime, Scratch: scratch.Path, Threads: config.Threads, Tier: config.Tier,
 			CUDA: onCUDA, Device: config.Device, UUID: config.UUID, Variables: config.Variables})
 		if err != nil {
 			return nil, err // not `w`: a nil *Worker in an interface is not nil
@@ -108,31 +107,17 @@ func New(config Config, referee Referee) (*Judge, error) {
 	}
 	quiet := &sync.RWMutex{}
 	all := newWorkers(start, onCUDA, quiet)
-	made, err := makeTarget(ctx, config, scratch, all)
+	made, err := makeTarget(ctx, config, scratch.Path, all)
 	if err != nil {
 		all.shutdown()
-		os.RemoveAll(scratch)
+		scratch.Remove()
 		return nil, err
 	}
 	return assemble(config, referee, made, all, scratch), nil
 }
 
-func assemble(config Config, referee Referee, on target, all *workers, scratch string) *Judge {
+func assemble(config Config, referee Referee, on target, all *workers, scratch *Scratch) *Judge {
 	return &Judge{config: config, referee: referee, target: on, workers: all, quiet: all.quiet, scratch: scratch, cards: map[string]*opened{}}
-}
-
-func makeScratch(below string) (string, error) {
-	const hint = "set `scratch` to a folder of yours with free space"
-	if below != "" {
-		if err := os.MkdirAll(below, 0o700); err != nil {
-			return "", card.Fail(card.CodeJudge, hint, "make a scratch folder in `%s`: %w", below, err)
-		}
-	}
-	folder, err := os.MkdirTemp(below, "kernelforge-")
-	if err != nil {
-		return "", card.Fail(card.CodeJudge, hint, "make a scratch folder: %w", err)
-	}
-	return folder, nil
 }
 
 // Facts of the target, for proposers.
@@ -183,7 +168,7 @@ func (j *Judge) Shutdown() {
 	defer j.lease.Unlock()
 	j.workers.shutdown()
 	j.target.close()
-	os.RemoveAll(j.scratch)
+	j.scratch.Remove()
 }
 
 func (j *Judge) opened(c *card.Card) (*opened, error) {
