@@ -149,10 +149,25 @@ Pairs time_pairs(const c10::OperatorHandle& op, const std::vector<Stack>& sets, 
   return out;
 }
 
+namespace {
+
+// The current stream of a device when its work is done; NULL for the host. What is wrong with the device is told by the runtime, with a hint.
+void* idle_stream(int32_t device, const char* what) {
+  if (device == KFR_HOST) return nullptr;
+  need_cuda(what);
+  kfr_error error{};
+  check(kfr_device_open(device, nullptr, &error), error);
+  void* const stream = current_stream(device);
+  check(kfr_stream_wait(device, stream, &error), error);
+  return stream;
+}
+
+}  // namespace
+
 std::vector<double> graph_time(int32_t device, void* graph_exec, void* stream, uint32_t samples) {
   std::vector<double> out(samples);
   kfr_error error{};
-  if (device != KFR_HOST) check(kfr_stream_wait(device, current_stream(device), &error), error);
+  idle_stream(device, "time a CUDA graph");
   check(kfr_graph_time(device, graph_exec, stream, samples, out.data(), &error), error);
   return out;
 }
@@ -161,8 +176,7 @@ std::vector<double> time_reference(uint32_t samples, int32_t device) {
   std::vector<double> out(samples);
   kfr_error error{};
   const kfr_parallel parallel = torch_parallel();
-  void* const stream = current_stream(device);
-  if (device != KFR_HOST) check(kfr_stream_wait(device, stream, &error), error);
+  void* const stream = idle_stream(device, "time the reference kernel on a CUDA device");
   check(kfr_time_reference(device, &parallel, stream, samples, out.data(), &error), error);
   return out;
 }

@@ -34,6 +34,49 @@ def test_deterministic_mode(deterministic):
         assert hits("aten::relu") == 1 + int(deterministic)
 
 
+def test_another_default_type_makes_other_outputs_of_integers():
+    a = torch.arange(6)
+    divided = lambda: a / 3  # noqa: E731
+    with serving(divided):
+        assert divided().dtype is torch.float32
+        assert hits("aten::div.Tensor") == 1
+        torch.set_default_dtype(torch.float64)
+        try:
+            assert divided().dtype is torch.float64
+            assert fallbacks("aten::div.Tensor") == {"settings": 1}
+        finally:
+            torch.set_default_dtype(torch.float32)
+    torch.set_default_dtype(torch.float64)
+    try:
+        plans = plans_for(divided)  # the other way round: judged under float64, called under float32
+    finally:
+        torch.set_default_dtype(torch.float32)
+    with published(plans):
+        assert divided().dtype is torch.float32
+        assert alone("aten::div.Tensor") == "settings"
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch was built without oneDNN")
+def test_with_onednn_off_eager_takes_other_code():
+    with serving(lambda: F.gelu(X)):
+        with torch.backends.mkldnn.flags(enabled=False):
+            F.gelu(X)
+        assert X.is_cuda or alone("aten::gelu") == "settings"  # it is of the CPU
+        F.gelu(X)
+        assert hits("aten::gelu") == 1 + int(X.is_cuda)
+
+
+def test_a_copy_on_write_clone_is_no_alias_once_it_is_written():
+    a = torch.randn(64)
+    with serving(lambda: torch.ops.aten.relu.out(a, out=a)):
+        was = a.clone()
+        b = torch._lazy_clone(a)
+        torch.ops.aten.relu.out(a, out=b)
+        assert torch.equal(a, was)
+        assert torch.equal(b, was.clamp(min=0))
+        assert alone("aten::relu.out") == "overlap"
+
+
 def test_batch_norm_in_training_runs_on_eager_and_updates_its_statistics():
     x = torch.randn(8, 4)
     mean, var = torch.zeros(4), torch.ones(4)

@@ -13,6 +13,7 @@ import nvrtc
 HERE = Path(__file__).parent
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m gpu` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
