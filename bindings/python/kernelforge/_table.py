@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from ._nvml import NO_TROUBLE
 from ._report import table as columns
 from .errors import UsageFault
 
@@ -50,8 +51,32 @@ def _summary(data: dict[str, Any], shown: int) -> list[str]:
     return [
         *lines,
         f"one forward {data['forward_ms']:.2f} ms, of which operators {data['operator_ms']:.2f} ms ({100 * data['attributed']:.0f} % attributed)",
+        *_device(data),
         f"times are for one forward; roof: the time to copy the same bytes; ceiling: the model's speed-up with this operator at its roof, {data['ceiling']:.2f}x with all of them",
     ]
+
+
+_TIMED_BY = {
+    "cupti": "device times from the profiler's kernel records",
+    "events": "each call timed alone, by events: the profiler saw no kernels",
+}
+
+
+def _device(data: dict[str, Any]) -> list[str]:
+    """Return what is to be said of a device: who took the times, and its state afterwards."""
+    if data.get("timed_by") not in _TIMED_BY:
+        return []
+    state = (data.get("telemetry") or {}).get("after") or {}
+    if "why" in state or not state:
+        return [f"{_TIMED_BY[data['timed_by']]}; {state.get('why', 'no telemetry')}"]
+    throttled = [w for w in state["throttle"] or [] if w not in NO_TROUBLE]
+    parts = [
+        *([f"{state['clocks_sm_mhz']} MHz"] if state["clocks_sm_mhz"] is not None else []),
+        *([f"{state['power_w']:.0f} W"] if state["power_w"] is not None else []),
+        *([f"{state['temperature_c']} C"] if state["temperature_c"] is not None else []),
+        f"throttled by {', '.join(throttled)}" if throttled else "not throttled",
+    ]
+    return [f"{_TIMED_BY[data['timed_by']]}; {', '.join(parts)}"]
 
 
 def text(data: dict[str, Any], sort_by: str, row_limit: int | None) -> str:

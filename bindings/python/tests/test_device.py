@@ -250,6 +250,24 @@ def test_a_model_that_cannot_be_captured_says_why_beside_its_times(monkeypatch):
     )
 
 
+def test_a_profile_of_a_device_says_who_took_its_times_and_how_it_was():
+    from kernelforge import _table
+
+    state = {
+        "clocks_sm_mhz": 1980,
+        "power_w": 412.4,
+        "temperature_c": None,
+        "throttle": ["gpu_idle", "sw_power_cap"],
+    }
+    said = _table._device({"timed_by": "cupti", "telemetry": {"after": state}})
+    assert said == [
+        "device times from the profiler's kernel records; 1980 MHz, 412 W, throttled by sw_power_cap"
+    ]
+    said = _table._device({"timed_by": "events", "telemetry": {"after": {"why": "no telemetry: none"}}})
+    assert said[0].endswith("no kernels; no telemetry: none")
+    assert _table._device({"timed_by": "clock", "telemetry": None}) == []
+
+
 # ---- packs ------------------------------------------------------------------------------------------------------
 
 CUDA_PACK = {"target": "cuda", "pins": {"device": "NVIDIA H200"}}

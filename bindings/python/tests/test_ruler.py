@@ -1,0 +1,161 @@
+"""How calls on a device are timed, with graphs, streams and events that are made of nothing: which graphs are captured, kept, replayed, and what is divided."""
+
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from kernelforge import _measure
+from kernelforge._place import HOST, Place
+from kernelforge.referee import ruler
+
+DEVICE = Place(0)
+
+
+class Graph:
+    """A graph that knows what ran while it was captured."""
+
+    open: Graph | None = None
+    made: list[Graph]
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, bool]] = []
+        self.replays = 0
+        Graph.made.append(self)
+
+    def capture_begin(self, pool: Any, capture_error_mode: str) -> None:
+        assert Graph.open is None and capture_error_mode == "thread_local"
+        Graph.open = self
+
+    def capture_end(self) -> None:
+        if Graph.open is not self:
+            raise RuntimeError("no capture to end")
+        Graph.open = None
+
+    def raw_cuda_graph_exec(self) -> int:
+        return id(self)
+
+    def replay(self) -> None:
+        self.replays += 1
+
+
+class Extension:
+    """run_calls notes what is captured; graph_time says 1000 ns for each call of eager in the graph, 500 ns for a plan's."""
+
+    def __init__(self) -> None:
+        self.loose: list[tuple[int, bool]] = []
+        self.fault = ""
+
+    def run_calls(self, name: str, sets: Any, n: int, plans: bool) -> None:
+        if Graph.open is None:
+            self.loose.append((n, plans))
+            return
+        if self.fault:
+            raise RuntimeError(self.fault)
+        Graph.open.calls.append((n, plans))
+
+    def graph_time(self, device: int, raw: int, stream: int, samples: int) -> list[float]:
+        graph = next(g for g in Graph.made if id(g) == raw)
+        graph.replays += samples
+        (n, plans), *more = graph.calls
+        assert not more and device == 0 and stream == 7
+        return [n * (500.0 if plans else 1000.0)] * samples
+
+    def time_reference(self, samples: int, device: int = -1) -> list[float]:
+        return [float(i + 10 * (device >= 0)) for i in range(samples)]
+
+
+@pytest.fixture
+def extension(monkeypatch: pytest.MonkeyPatch) -> Extension:
+    made = Extension()
+    Graph.open, Graph.made = None, []
+    stream = SimpleNamespace(cuda_stream=7, synchronize=lambda: None)
+    event = SimpleNamespace(record=lambda: None, synchronize=lambda: None, elapsed_time=lambda other: 3.0)
+    monkeypatch.setattr(ruler._ext, "load", lambda: made)
+    monkeypatch.setattr(ruler, "_side_stream", lambda place: stream)
+    for name, value in {
+        "CUDAGraph": Graph,
+        "graph_pool_handle": lambda: (0, 1),
+        "stream": lambda s: contextlib.nullcontext(),
+        "Stream": lambda device: stream,
+        "Event": lambda enable_timing: event,
+        "synchronize": lambda *a: None,
+        "device": lambda ordinal: contextlib.nullcontext(),
+        "empty_cache": lambda: None,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    return made
+
+
+def test_a_graph_of_so_many_calls_is_captured_once_and_its_time_is_a_calls(extension: Extension) -> None:
+    calls = ruler.calls_of(DEVICE, "aten::relu", [[1], [2]])
+    assert calls.eager(3, 5) == [1000.0] * 3
+    assert calls.eager(2, 5) == [1000.0] * 2
+    assert calls.eager(1, 6) == [1000.0]
+    assert [g.calls for g in Graph.made] == [[(5, False)], [(6, False)]]
+    assert extension.loose == [(3, False)] * 2  # libraries set themselves up before a capture
+    assert calls.how == "graph"
+
+
+def test_the_graphs_used_last_are_kept(extension: Extension) -> None:
+    calls = ruler.calls_of(DEVICE, "aten::relu", [[1]])
+    for inner in (*range(1, ruler._MOST_GRAPHS + 1), 1, ruler._MOST_GRAPHS + 1):
+        calls.eager(1, inner)
+    made = len(Graph.made)
+    calls.eager(1, 1)
+    assert len(Graph.made) == made  # 1 was used before the last
+    calls.eager(1, 2)
+    assert len(Graph.made) == made + 1  # 2 had gone
+
+
+def test_pairs_replay_eager_and_the_dispatchers_choice_as_often(extension: Extension) -> None:
+    calls = ruler.calls_of(DEVICE, "aten::relu", [[1]])
+    found = calls.pairs(16, 4, seed=3)
+    assert found == {"eager_ns": [1000.0] * 16, "ours_ns": [500.0] * 16}
+    eager, ours = Graph.made
+    assert (eager.calls, ours.calls) == ([(4, False)], [(4, True)])
+    assert eager.replays == ours.replays == 16
+    calls.pairs(1, 4, seed=4)
+    assert len(Graph.made) == 3  # what is served may be another plan now: captured anew
+
+
+def test_what_cannot_be_captured_is_timed_by_events_and_stays_so(extension: Extension) -> None:
+    extension.fault = "operation not permitted when stream is capturing"
+    calls = ruler.calls_of(DEVICE, "aten::nonzero", [[1]])
+    assert calls.eager(2, 3) == [1e6] * 2  # 3 ms for 3 calls
+    assert (calls.how, len(Graph.made), Graph.open) == ("events", 1, None)
+    assert calls.pairs(2, 3, seed=0) == {"eager_ns": [1e6] * 2, "ours_ns": [1e6] * 2}
+    assert len(Graph.made) == 1
+
+
+def test_a_capture_without_memory_is_no_reason_for_events(extension: Extension) -> None:
+    extension.fault = "CUDA out of memory"
+    with pytest.raises(RuntimeError, match="out of memory"):
+        ruler.calls_of(DEVICE, "aten::relu", [[1]]).eager(1, 1)
+    assert Graph.open is None
+
+
+def test_the_reference_kernel_is_the_places(extension: Extension) -> None:
+    assert ruler.reference_ns(DEVICE) == 11.0
+    assert ruler.reference_ns(HOST) == 1.0
+
+
+def test_a_whole_model_is_captured_with_plans_off_and_on(
+    extension: Extension, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switched: list[bool] = []
+    forwards: list[tuple[bool, bool]] = []  # plans on, inside a capture
+
+    def forward() -> None:
+        forwards.append((switched[-1], Graph.open is not None))
+
+    monkeypatch.setattr(Place, "forward_ms", lambda place, run: (run(), 1.0)[1])
+    found = _measure.time_graphs(forward, switched.append, blocks=6, seed=1, place=DEVICE)
+    assert (found.ratio, found.samples) == (1.0, 6)
+    assert [f for f in forwards if f[1]] == [(False, True), (True, True)]
+    assert [g.replays for g in Graph.made] == [7, 7]  # one to warm
+    assert switched[-1] is True
