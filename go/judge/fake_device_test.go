@@ -57,12 +57,6 @@ type deviceBench struct {
 	workers []*worker.Worker
 }
 
-func (b *deviceBench) started() int {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return len(b.workers)
-}
-
 func onFakeDevice(t *testing.T) *deviceBench {
 	t.Helper()
 	driver := fake.Driver(t)
