@@ -16,7 +16,7 @@ from pathlib import Path
 
 from . import _settings
 
-# Below the folder that holds torch. The wheels of CUDA 13 put all libraries in one folder, those of CUDA 12 one in each; torch may carry its own.
+# Below the folder that holds torch, or the libraries' own. The wheels of CUDA 13 put all libraries in one folder, those of CUDA 12 one in each; torch may carry its own.
 _IN_TORCH = (
     "nvidia/cu[0-9]*/lib/libnvrtc.so.*",
     "nvidia/cuda_nvrtc/lib/libnvrtc.so.*",
@@ -35,9 +35,7 @@ def find() -> Path | None:
 
 
 def _places() -> Iterator[Path]:
-    spec = importlib.util.find_spec("torch")
-    if spec is not None and spec.origin is not None:
-        packages = Path(spec.origin).parents[1]
+    for packages in _packages():
         for pattern in _IN_TORCH:
             found = (p for p in packages.glob(pattern) if "builtins" not in p.name and ".alt." not in p.name)
             yield from sorted(found, reverse=True)
@@ -47,6 +45,16 @@ def _places() -> Iterator[Path]:
     known = ctypes.util.find_library("nvrtc")
     if known:
         yield Path(known)
+
+
+def _packages() -> list[Path]:
+    """Return the folders that hold torch and the wheels of NVIDIA's libraries: usually one, but two where one of them is the user's own."""
+    folders: dict[Path, None] = {}
+    for name in ("torch", "nvidia"):
+        spec = importlib.util.find_spec(name)
+        for place in (spec.submodule_search_locations or []) if spec is not None else []:
+            folders[Path(place).parent] = None
+    return list(folders)
 
 
 @functools.cache

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import time
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
@@ -113,8 +114,12 @@ class Referee:
         if card is None:
             raise RefereeFault(f"prepare the card `{task['card']}`: the profile has no such card")
         self._open.pop(card["id"], None)
+        began = time.monotonic()
         self._open[card["id"]] = opened = OpenCard(card, self._profile, task["seed"], self._place)
         self._place.trim()
+        log.info(
+            "prepared `%s`: %d cases in %.1f s", card["overload"], len(opened.cases), time.monotonic() - began
+        )
         return opened.prepared()
 
     def _release(self, task: dict[str, Any]) -> dict[str, Any]:
