@@ -169,7 +169,13 @@ def _compiler() -> Check:
             "-o",
             str(source.with_suffix(".so")),
         ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        except (OSError, subprocess.SubprocessError) as e:
+            late = isinstance(e, subprocess.TimeoutExpired)
+            found = "does not answer within 60 s" if late else f"cannot be run: {e}"
+            hint = "name another one with KERNELFORGE_CXX"
+            return Check("compiler", False, f"`{compiler}` {found}", hint, ("optimize",))
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines()
         return Check(

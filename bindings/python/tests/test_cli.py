@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -157,6 +158,27 @@ def test_doctor_without_a_compiler_still_serves_and_says_what_to_install(tmp_pat
     assert found["uses"]["optimize"] == {"works": False, "missing": ["compiler"]}
     assert found["uses"]["apply"]["works"]
     assert "apt-get install g++" in next(c["hint"] for c in found["checks"] if c["name"] == "compiler")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (subprocess.TimeoutExpired("g++", 60), "does not answer within 60 s"),
+        (PermissionError(13, "Permission denied"), "cannot be run: .*Permission denied"),
+    ],
+)
+def test_doctor_survives_a_compiler_that_hangs_or_cannot_be_run(monkeypatch, error, words):
+    from kernelforge import _doctor
+
+    def run(*args, **options):
+        raise error
+
+    monkeypatch.setenv("KERNELFORGE_CXX", "g++")
+    monkeypatch.setattr(_doctor.subprocess, "run", run)
+    check = _doctor._compiler()
+    assert check.ok is False
+    assert re.search(words, check.found)
+    assert "KERNELFORGE_CXX" in check.hint
 
 
 def test_doctor_tells_a_compiler_that_cannot_compile(tmp_path):
