@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -105,7 +106,7 @@ func (j *Judge) sequence(ctx context.Context, c *Confirmation, path string, seed
 	var eager, ours, first, second []float64
 	for _, look := range looks {
 		more := look - len(eager)
-		got, err := j.referee.Confirm(ctx, c.Plan.Card, c.Variant, c.Plan, path, more, freshSeed(seed, c.Plan.ID, look))
+		got, slowed, err := j.ask(ctx, c, path, more, look, seed)
 		if err != nil {
 			return err
 		}
@@ -122,12 +123,47 @@ func (j *Judge) sequence(ctx context.Context, c *Confirmation, path string, seed
 		}
 		eager, ours = append(eager, got.EagerNS...), append(ours, got.OursNS...)
 		first, second = append(first, got.AANS[0]...), append(second, got.AANS[1]...)
-		if j.look(c, eager, ours, first, second, finalists) {
+		decided := j.look(c, eager, ours, first, second, finalists)
+		if slowed != "" {
+			c.Detail += ", " + slowed
+		}
+		if decided {
 			return nil
 		}
 	}
 	c.Detail = fmt.Sprintf("undecided after %d blocks, so eager stays: %s", c.Samples, c.Detail)
 	return nil
+}
+
+// mostAsked is how often blocks are asked for again because the device was slowed down under them; then they are taken, since both sides of a
+// pair ran under it.
+const mostAsked = 3
+
+// ask asks for more blocks. slowed says how many answers were dropped, and under what.
+func (j *Judge) ask(ctx context.Context, c *Confirmation, path string, more, look int, seed int64) (got *Confirmed, slowed string, err error) {
+	for try := 0; try < mostAsked; try++ {
+		before := j.slowed(ctx)
+		got, err = j.referee.Confirm(ctx, c.Plan.Card, c.Variant, c.Plan, path, more, freshSeed(seed, c.Plan.ID, look+1000*try))
+		if err != nil || got.Status != card.OK {
+			return got, slowed, err
+		}
+		reason := cmp.Or(before, j.slowed(ctx))
+		if reason == "" {
+			break
+		}
+		slowed = fmt.Sprintf("%d times measured under `%s`", try+1, reason)
+	}
+	return got, slowed, nil
+}
+
+// slowed asks the worker that waits what slows the device down, if anything does.
+func (j *Judge) slowed(ctx context.Context) string {
+	if live := j.workers.live; live != nil && j.target.traits().telemetry {
+		if telemetry, _, err := live.runner.Telemetry(ctx, runFloor); err == nil {
+			return telemetry.Throttled()
+		}
+	}
+	return ""
 }
 
 // look fills in what the blocks so far say, and tells whether that is a decision.
