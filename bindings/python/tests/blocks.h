@@ -162,6 +162,10 @@ template <class T> T __shfl_sync(uint32_t, T value, int from) { return shuffled_
 template <class T> T __shfl_xor_sync(uint32_t, T value, int lanes) { return shuffled_as(value, int(lane_of(current)) ^ lanes); }
 template <class T> T __shfl_up_sync(uint32_t, T value, int lanes) { return shuffled_as(value, int(lane_of(current)) - lanes); }
 template <class T> T __shfl_down_sync(uint32_t, T value, int lanes) { return shuffled_as(value, int(lane_of(current)) + lanes); }
+static int __any_sync(uint32_t mask, int holds) {
+  for (int lanes = 1; lanes < 32; lanes *= 2) holds |= __shfl_xor_sync(mask, holds, lanes);
+  return holds != 0;
+}
 
 template <class To, class From> To bits_as(From x) {
   static_assert(sizeof(To) == sizeof(From), "sizes");

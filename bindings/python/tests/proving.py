@@ -65,7 +65,7 @@ def card_of(site: Site, target: str = "host") -> dict[str, Any]:
         "target": target,
         "overload": site.overload,
         "layout": layout_of(site.variants[0]),
-        "threads": 2,
+        "threads": 2 if target == "host" else 0,
         "share": 0.1,
         "children": [],
         "variants": variants,
