@@ -1,4 +1,4 @@
-"""Whole models on a GPU, from profile to served pack: bench/results/resnet50-h200.json and vae-h200.json (docs/cli.md says what the fields mean).
+"""Whole models on a GPU, from profile to served pack: bench/results/resnet50-h200.json and vae-h200.json.
 
     python bench/models.py resnet50 --budget-s 540
     python bench/models.py vae --budget-s 540
