@@ -66,7 +66,10 @@ class Call {
   void boolean(bool v) { words_.boolean(v); }
   void integer(int64_t v) { words_.integer(v); }
   void real(double v) { words_.real(v); }
-  void dtype(at::ScalarType v) { dtype_of(v) == 0 ? refuse(Reason::kDtype) : words_.dtype(static_cast<int64_t>(v)); }
+  void dtype(at::ScalarType v) {
+    typed_ = true;
+    dtype_of(v) == 0 ? refuse(Reason::kDtype) : words_.dtype(static_cast<int64_t>(v));
+  }
   void string(std::string_view v) { words_.string(v.data(), v.size()); }
   void ints(at::IntArrayRef v) { words_.ints(v.data(), static_cast<int64_t>(v.size())); }
   void list_begin(int64_t n) { words_.tensors(n); }
@@ -90,6 +93,7 @@ class Call {
   Reason reason() const { return reason_; }
   Target target() const { return target_; }
   int32_t device() const { return device_; }  // KFR_HOST or the CUDA ordinal
+  bool typed() const { return typed_; }       // an argument names the type of the result
   c10::DispatchKeySet plain() const { return plain_; }  // what an output is made with
   const kf::CallWords& words() const { return words_; }
   uint32_t slots() const { return slots_n_; }
@@ -105,6 +109,7 @@ class Call {
 
   Target target_;
   Reason reason_ = Reason::kServed;
+  bool typed_ = false;
   int32_t device_ = KFR_HOST;
   c10::DispatchKeySet plain_;
   uint32_t slots_n_ = 0;

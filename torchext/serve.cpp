@@ -55,7 +55,7 @@ c10::DataPtr workspaces(const kfr_plan_info& info, const Place& place, void** sl
 // on the CPU, whose special values differ (gelu of +inf).
 bool settings_hold(const Call& call, const kfr_plan* plan, uint32_t outputs, bool fresh) {
   if (call.target() == Target::host && !at::globalContext().userEnabledMkldnn()) return false;
-  if (!fresh) return true;
+  if (!fresh || call.typed()) return true;
   for (uint32_t i = 0; i < call.slots(); ++i) {
     if (call.slot(i).is_floating_point()) return true;
   }

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 import torch
+import torch._dynamo.testing
 import torch.nn.functional as F
 
 from serving import close, device, eager, ext, fallbacks, hits, plans_for, published, serving
