@@ -12,8 +12,11 @@ from . import options
 
 def add(p: argparse.ArgumentParser) -> None:
     p.add_argument(
-        "pack", metavar="PACK|STUDY", help="folder of a pack, or a study whose pack lies in the packs folder"
+        "pack",
+        metavar="PACK|STUDY|MODEL",
+        help="folder of a pack, or a study (or a model and its options) whose pack lies in the packs folder",
     )
+    options.add_shape(p)
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--blocks", type=options.positive, default=40, help="pairs of timings a plan (40)")
     p.add_argument(
@@ -34,8 +37,11 @@ def run(args: argparse.Namespace) -> int:
     from .._verify import verify
 
     folder = Path(args.pack)
-    if not folder.exists() and (_settings.read().pack_folder / args.pack).is_dir():
-        folder = _settings.read().pack_folder / args.pack
+    packs = _settings.read().pack_folder
+    if not folder.exists():
+        named = packs / args.pack
+        folder = named if named.is_dir() else packs / str(options.study_of(args.pack, args))
+        folder = folder if folder.is_dir() else Path(args.pack)
     found = verify(folder, seed=args.seed, blocks=args.blocks, accept=args.accept, plan_seconds=args.plan_s)
     rows = []
     for p in found["plans"]:
