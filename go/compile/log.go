@@ -47,5 +47,5 @@ func (l Log) Filter(ending, log string) string {
 		kept.WriteString(line)
 		kept.WriteByte('\n')
 	}
-	return worker.Clean(fmt.Sprintf("the compiler ended with %s%s\n%s", ending, limits, strings.TrimRight(kept.String(), "\n")), maxFailure)
+	return worker.Clean(strings.TrimRight(fmt.Sprintf("the compiler ended with %s%s\n%s", ending, limits, kept.String()), "\n"), maxFailure)
 }

@@ -61,7 +61,7 @@ type server struct {
 func NewPool(ctx context.Context, config Config) (*Pool, error) {
 	scratch, err := os.MkdirTemp(config.Scratch, "compile-")
 	if err != nil {
-		return nil, card.Fail(card.CodeJudge, "free space there, or set `scratch` to another folder", "compile: make a scratch folder: %w", err)
+		return nil, card.Fail(card.CodeJudge, compile.ScratchHint, "compile: make a scratch folder: %w", err)
 	}
 	p := &Pool{config: config, scratch: scratch, slots: make(chan struct{}, min(max(config.Jobs, 1), mostJobs)), limit: compile.WallLimit}
 	first, found, err := p.start(ctx, places(config.NVRTC, toolkitFolder))
@@ -156,10 +156,12 @@ func (p *Pool) compile(ctx context.Context, j job) (compile.Built, error) {
 		return compile.Built{Failure: fmt.Sprintf("the compiler ended with %s (limits: %s)", lost.Signal, log.Limits)}, nil
 	case err != nil:
 		s.Kill()
-		return compile.Built{}, fmt.Errorf("compile: %w", err)
+		return compile.Built{}, card.Fail(card.CodeJudge, "`kernelforge doctor` checks the worker and NVRTC", "compile: %w", err)
 	}
 	p.give(s)
 	switch {
+	case result.Ending != "" && compile.Full(p.scratch):
+		return compile.Built{}, card.Fail(card.CodeJudge, compile.ScratchHint, "compile in `%s`: there is no free space", p.scratch)
 	case result.Ending != "":
 		return compile.Built{Failure: log.Filter(result.Ending, result.Log)}, nil
 	case result.Refused != "":
@@ -201,7 +203,7 @@ func (p *Pool) start(ctx context.Context, where []string) (*server, greeted, err
 	command.Dir, command.Env = p.scratch, worker.Environment(p.scratch)
 	started, err := worker.StartServer(command)
 	if err != nil {
-		return nil, greeted{}, card.Fail(card.CodeJudge, "build it with `make build`, or name it in the setting `worker`", "compile: start `%s`: %w", p.config.Program, err)
+		return nil, greeted{}, card.Fail(card.CodeJudge, "build it with `make build`, or install again with pip", "compile: start `%s`: %w", p.config.Program, err)
 	}
 	var answer greeted
 	err = started.Ask(ctx, startLimit, "hello", greeting{Places: absolute(where), Driver: p.config.Driver / 1000, Prelude: Prelude}, &answer)

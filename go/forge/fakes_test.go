@@ -246,7 +246,7 @@ func answerTask(t testing.TB, s *Study, body json.RawMessage, answers map[string
 		}
 		err = s.Answer(head.Task, text, nil)
 	}
-	if err != nil {
+	if err != nil && !(s.finishing() && card.AsError(err).Code == card.CodeNotFound) { // a study that is stopped at once waits for no answer
 		t.Fatal(err)
 	}
 }

@@ -52,6 +52,9 @@ func (w *work) end(result *error) error {
 	if w.theJudge != nil {
 		w.theJudge.Shutdown()
 	}
+	if w.scratch != nil {
+		w.scratch.Remove()
+	}
 	late := w.receive() // what came while winners were confirmed; nobody else may take it while the lock is held
 	state := stateEvent{State: StateDone}
 	switch err := *result; {
@@ -139,10 +142,7 @@ func (w *work) skip(c *card.Card) string {
 // forecast says what the study may take, before the first spend.
 func (w *work) forecast(cards []*card.Card) error {
 	var forecast forecastEvent
-	each := float64(guessSeconds)
-	if w.past.judged > 0 {
-		each = w.past.judgeTime / float64(w.past.judged)
-	}
+	each := w.each()
 	for _, c := range cards {
 		_, saved := gain(c)
 		f := runForecast{Card: c.ID, Gain: saved, Why: w.skip(c)}
@@ -163,6 +163,25 @@ func (w *work) forecast(cards []*card.Card) error {
 		forecast.Seconds = min(forecast.Seconds, left)
 	}
 	return w.append("", store.Entry{Kind: store.KindForecast, Data: forecast})
+}
+
+// each is what a candidate takes: as those that were judged, or a guess before the first.
+func (w *work) each() float64 {
+	if w.past.judged == 0 {
+		return guessSeconds
+	}
+	return w.past.judgeTime / float64(w.past.judged)
+}
+
+// first says that what is left of the study's seconds is too little for a run's first candidate. What a run's own part of them does not
+// hold is no reason: a small card gets one candidate all the same.
+type first struct{ left, takes float64 }
+
+func (f first) Stop(search.Progress) string {
+	if f.left < f.takes {
+		return fmt.Sprintf("budget: %.1f seconds are left, and a candidate takes about %.1f", max(0, f.left), f.takes)
+	}
+	return ""
 }
 
 func (w *work) secondsLeft() float64 { return max(0, w.settings.Seconds-w.past.spent.Seconds) }
@@ -248,10 +267,7 @@ func (w *work) measure() {
 		}
 		p.CandidatesBudget += max(w.budgets[c.ID], w.past.run(c.ID).judged)
 	}
-	each := float64(guessSeconds)
-	if w.past.judged > 0 {
-		each = w.past.judgeTime / float64(w.past.judged)
-	}
+	each := w.each()
 	p.SecondsLeft = each * float64(p.CandidatesBudget-p.Candidates)
 	if w.settings.Seconds > 0 {
 		p.SecondsLeft = min(p.SecondsLeft, w.secondsLeft())

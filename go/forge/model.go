@@ -12,6 +12,8 @@ import (
 	"slices"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/compile"
+	"github.com/kernelforge/kernelforge/go/judge"
 	"github.com/kernelforge/kernelforge/go/store"
 )
 
@@ -183,22 +185,24 @@ func (w *work) timeModel(ctx context.Context, on, left []group, what string) (in
 		store.Entry{Kind: store.KindSpend, Data: spendEvent{What: "model", Seconds: w.now().Sub(began).Seconds()}})
 }
 
-// imageFile puts code from the store where the referee can open it.
+// imageFile puts code from the store where the referee can open it: in a folder that nobody else can write, and that ends with the study.
 func (w *work) imageFile(hash string) (string, error) {
 	data, err := w.store.Get(w.ID, hash)
 	if err != nil {
 		return "", err
 	}
-	folder := cmp.Or(w.settings.Scratch, os.TempDir())
-	path := filepath.Join(folder, hash+".so")
-	if known, err := os.ReadFile(path); err == nil && string(known) == string(data) {
-		return path, nil
+	if w.scratch == nil {
+		if w.scratch, err = judge.MakeScratch(w.settings.Scratch); err != nil {
+			return "", err
+		}
 	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return "", card.Fail(card.CodeStore, "free space there, or name another place with KERNELFORGE_HOME", "write code for the whole model: %w", err)
+	extension := ".so"
+	if w.study.Target == "cuda" {
+		extension = ".cubin"
 	}
+	path := filepath.Join(w.scratch.Path, hash+extension)
 	if err := os.WriteFile(path, data, 0o600); err != nil {
-		return "", card.Fail(card.CodeStore, "free space there, or name another place with KERNELFORGE_HOME", "write code for the whole model: %w", err)
+		return "", card.Fail(card.CodeStore, compile.ScratchHint, "write code for the whole model: %w", err)
 	}
 	return path, nil
 }

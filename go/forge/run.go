@@ -372,6 +372,9 @@ func (r *run) rules() []search.Rule {
 	}
 	if r.settings.Seconds > 0 {
 		rules = append(rules, search.Seconds(r.seconds))
+		if r.history.judged == 0 {
+			rules = append(rules, first{r.secondsLeft(), r.each()})
+		}
 	}
 	return rules
 }

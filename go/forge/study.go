@@ -86,6 +86,7 @@ type work struct {
 	now       func() time.Time
 	makeJudge func(judge.Referee) (Judge, error)
 	theJudge  Judge
+	scratch   *judge.Scratch // of code for the whole model; nil before it is measured
 	past      *history
 	group     sync.WaitGroup
 	budgets   map[string]int // candidates that each run may take, for the progress

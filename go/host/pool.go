@@ -71,7 +71,7 @@ func (p *Pool) Probe(ctx context.Context) error {
 func (p *Pool) compile(ctx context.Context, source string, options []string) (compile.Built, error) {
 	scratch, err := os.MkdirTemp(p.scratch, "compile-")
 	if err != nil {
-		return compile.Built{}, card.Fail(card.CodeJudge, "free space there, or set `scratch` to another folder", "compile: make a scratch folder: %w", err)
+		return compile.Built{}, card.Fail(card.CodeJudge, compile.ScratchHint, "compile: make a scratch folder: %w", err)
 	}
 	defer os.RemoveAll(scratch)
 	job, err := json.Marshal(Job{Compiler: p.compiler.Path, Options: append([]string{}, options...), Prelude: Prelude, Source: source, Seconds: p.seconds})
@@ -83,15 +83,20 @@ func (p *Pool) compile(ctx context.Context, source string, options []string) (co
 	limited, stop := context.WithTimeout(ctx, WallLimit)
 	defer stop()
 	out, ending, err := worker.Output(limited, command, worker.MaxFrame+worker.MaxImage)
+	if err == nil {
+		built, err := p.read(out, ending)
+		if (err != nil || built.Failure != "") && compile.Full(scratch) { // no verdict about the source
+			return compile.Built{}, card.Fail(card.CodeJudge, compile.ScratchHint, "compile in `%s`: there is no free space", p.scratch)
+		}
+		return built, err
+	}
 	switch {
 	case ctx.Err() != nil:
 		return compile.Built{}, ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
 		return compile.Built{Failure: fmt.Sprintf("the compiler did not end within %s and was killed", WallLimit)}, nil
-	case err != nil:
-		return compile.Built{}, card.Fail(card.CodeJudge, "build it with `make build`, or name it in the setting `worker`", "compile: %w", err)
 	}
-	return p.read(out, ending)
+	return compile.Built{}, card.Fail(card.CodeJudge, "build it with `make build`, or install again with pip", "compile: %w", err)
 }
 
 // read takes a compile process's output apart. Nothing in it is trusted but as the candidate's own image and log.
@@ -99,7 +104,8 @@ func (p *Pool) read(out []byte, ending string) (compile.Built, error) {
 	from := bytes.NewReader(out)
 	body, err := worker.ReadFrame(from)
 	if err != nil {
-		return compile.Built{}, fmt.Errorf("compile: the compile process ended with %s (expected a result): %w", ending, err)
+		return compile.Built{}, card.Fail(card.CodeJudge, "`kernelforge doctor` checks the worker and the compiler",
+			"compile: the compile process ended with %s (expected a result): %w", ending, err)
 	}
 	var result outcome
 	if err := card.Decode(body, &result); err != nil {
