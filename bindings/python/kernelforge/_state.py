@@ -12,6 +12,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+from . import _ext
 from ._inputs import as_call, tensors_of
 from ._place import Place
 
@@ -31,7 +32,8 @@ def kept(model: Any, inputs: Any, place: Place) -> Iterator[None]:
     modules = list(_module(model).modules()) if _module(model) is not None else []
     slots = [(m._buffers, name, b) for m in modules for name, b in m._buffers.items() if b is not None]
     given = [] if inputs is None or callable(inputs) else list(tensors_of(as_call(inputs)))
-    saved = {id(t): (t, t.detach().clone()) for t in (*(b for _, _, b in slots), *given) if _plain(t)}
+    with _unseen():
+        saved = {id(t): (t, t.detach().clone()) for t in (*(b for _, _, b in slots), *given) if _plain(t)}
     chance = random.getstate()
     try:
         with torch.random.fork_rng(devices=[place.ordinal] if place.cuda else []):
@@ -41,11 +43,30 @@ def kept(model: Any, inputs: Any, place: Place) -> Iterator[None]:
         for buffers, name, buffer in slots:
             if buffers.get(name) is not buffer:
                 buffers[name] = buffer
-        for t, before in saved.values():
-            # Only what changed: a write would disturb the graph of a caller who is about to call backward.
-            if not torch.equal(t, before):
-                with torch.no_grad(), torch.inference_mode(t.is_inference()):
-                    t.copy_(before)
+        with _unseen():
+            for t, before in saved.values():
+                # Only what changed: a write would disturb the graph of a caller who is about to call backward.
+                if not _equal(t, before):
+                    with torch.no_grad(), torch.inference_mode(t.is_inference()):
+                        t.copy_(before)
+
+
+def _unseen() -> contextlib.AbstractContextManager[Any]:
+    """Keep the hooks from counting, recording and serving what is done here."""
+    extension = _ext.loaded()
+    off: contextlib.AbstractContextManager[Any] = (
+        contextlib.nullcontext() if extension is None else extension.thread_off()
+    )
+    return off
+
+
+def _equal(t: Any, before: Any) -> bool:
+    import torch
+
+    try:
+        return torch.equal(t, before)
+    except RuntimeError:  # some types cannot be compared: what is not known to be equal is written
+        return False
 
 
 def _module(model: Any) -> Any:

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import kernelforge
+from kernelforge import _ext
 from kernelforge._place import HOST
 from kernelforge._state import kept
 from small_net import optimize
@@ -82,6 +83,23 @@ def test_inference_tensors_and_plain_functions():
     _same(_state(model), before)
     with kept(torch.relu, None, HOST), kept(torch.relu, lambda: (x,), HOST):
         torch.rand(1)
+
+
+def test_types_that_torch_does_not_compare_are_put_back():
+    model = torch.nn.Module()
+    model.register_buffer("scale", torch.ones(3).to(torch.float8_e4m3fn))
+    with kept(model, None, HOST):
+        model.scale.copy_(torch.zeros(3).to(torch.float8_e4m3fn))
+    assert model.scale.float().tolist() == [1.0, 1.0, 1.0]
+
+
+def test_keeping_is_not_counted():
+    _ext.load()
+    model, x = Noisy().train(), torch.randn(4, 8)
+    kernelforge.stats(reset=True)
+    with kept(model, (x,), HOST):
+        pass
+    assert kernelforge.stats()["ops"] == {}
 
 
 def test_profile_and_explain_leave_a_model_in_training_as_it_was():
