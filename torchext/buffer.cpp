@@ -62,11 +62,11 @@ at::Tensor Buffer::tensor(int64_t offset, at::ScalarType dtype, const std::vecto
       (__builtin_add_overflow(last, 1, &last) || __builtin_mul_overflow(last, item, &last) || __builtin_add_overflow(offset, last, &end)))
     throw outside();
   if (end < 0 || static_cast<uint64_t>(end) > bytes()) throw outside();
-  const c10::Device where = device_ == KFR_HOST ? c10::Device(c10::DeviceType::CPU)
-                                                : c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device_));
+  const c10::Device where =
+      device_ == KFR_HOST ? c10::Device(c10::DeviceType::CPU) : c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device_));
   if (where.is_cuda()) at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
-  return at::from_blob(static_cast<char*>(data()) + offset, sizes, strides, [keep = handle_](void*) {},
-                       at::TensorOptions(dtype).device(where), where);
+  return at::from_blob(
+      static_cast<char*>(data()) + offset, sizes, strides, [keep = handle_](void*) {}, at::TensorOptions(dtype).device(where), where);
 }
 
 }  // namespace kft

@@ -92,8 +92,8 @@ class Call {
 
   Reason reason() const { return reason_; }
   Target target() const { return target_; }
-  int32_t device() const { return device_; }  // KFR_HOST or the CUDA ordinal
-  bool typed() const { return typed_; }       // an argument names the type of the result
+  int32_t device() const { return device_; }            // KFR_HOST or the CUDA ordinal
+  bool typed() const { return typed_; }                 // an argument names the type of the result
   c10::DispatchKeySet plain() const { return plain_; }  // what an output is made with
   const kf::CallWords& words() const { return words_; }
   uint32_t slots() const { return slots_n_; }

@@ -120,7 +120,8 @@ struct Hook<Op, kMarks, R(A...)> {
   static Served try_serve(OpEntry& entry, c10::DispatchKeySet below, uint32_t mode, at::Tensor* made, at::Tensor** written,
                           std::remove_reference_t<A>&... args) {
     if ((mode & kDisabled) != 0) return {Reason::kDisabled};
-    if ((mode & kPlans) == 0 || (entry.planned.load(std::memory_order_relaxed) & planned_for(target_of(below))) == 0) return {Reason::kNoPlan};
+    if ((mode & kPlans) == 0 || (entry.planned.load(std::memory_order_relaxed) & planned_for(target_of(below))) == 0)
+      return {Reason::kNoPlan};
     if (!allowed(args...)) return {Reason::kRule};
     Call call(target_of(below));
     (visit(call, args), ...);

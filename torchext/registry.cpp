@@ -27,10 +27,9 @@ void mode_set(uint32_t bits, bool on) {
 }
 
 const char* reason_name(Reason reason) {
-  static constexpr const char* names[] = {"served",    "no_plan",  "disabled", "key_set",   "device",        "dtype",
-                                          "empty",     "no_data",  "symbolic", "no_tensor", "rule",          "overlap",
-                                          "too_large", "no_match", "threads",  "alignment", "deterministic", "settings", "memory",
-                                          "launch"};
+  static constexpr const char* names[] = {"served",  "no_plan",   "disabled",      "key_set",  "device",  "dtype",     "empty",
+                                          "no_data", "symbolic",  "no_tensor",     "rule",     "overlap", "too_large", "no_match",
+                                          "threads", "alignment", "deterministic", "settings", "memory",  "launch"};
   static_assert(sizeof names / sizeof *names == static_cast<size_t>(Reason::kCount));
   return names[static_cast<size_t>(reason)];
 }
@@ -82,7 +81,8 @@ std::string refusal(const OpEntry& entry, const c10::OperatorHandle& op) {
     return text.str();
   }
   if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) && (entry.marks & kComposite) == 0) {
-    if (!op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) return "it is CompositeImplicit on the CPU and not marked kComposite in ops.def";
+    if (!op.hasKernelForDispatchKey(c10::DispatchKey::CPU))
+      return "it is CompositeImplicit on the CPU and not marked kComposite in ops.def";
     if (torch_has_cuda() && !op.hasKernelForDispatchKey(c10::DispatchKey::CUDA))
       return "it is CompositeImplicit on CUDA and not marked kComposite in ops.def";
   }

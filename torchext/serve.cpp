@@ -69,8 +69,8 @@ bool settings_hold(const Call& call, const kfr_plan* plan, uint32_t outputs, boo
   return true;
 }
 
-Served run(const Call& call, const kfr_plan* plan, const kfr_plan_info& info, const Place& place, const kfr_parallel* parallel, at::Tensor* fresh,
-           const at::Tensor* const* written, uint32_t outputs) {
+Served run(const Call& call, const kfr_plan* plan, const kfr_plan_info& info, const Place& place, const kfr_parallel* parallel,
+           at::Tensor* fresh, const at::Tensor* const* written, uint32_t outputs) {
   void* slots[Call::kMaxSlots + kMaxOutputs + kMaxWorkspaces];
   // Written tensors first: taking a mutable pointer may give a copy-on-write tensor its own memory.
   for (uint32_t o = 0; written != nullptr && o < outputs; ++o) slots[info.inputs + o] = written[o]->mutable_data_ptr();

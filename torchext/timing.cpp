@@ -33,9 +33,10 @@ int32_t device_of(const std::vector<Stack>& sets) {
 void need_host(const std::vector<Stack>& sets) {
   const int32_t device = device_of(sets);
   if (device == KFR_HOST) return;
-  throw RuntimeFault(KFR_BAD_ARGUMENT, "time an operator by the host's clock: an argument is on cuda:" + std::to_string(device) +
-                                           " (expected host tensors, whose call returns when its work is done)\n" +
-                                           "hint: capture run_calls in a torch.cuda.graph and time it with graph_time; host_cost times the host's part");
+  throw RuntimeFault(KFR_BAD_ARGUMENT,
+                     "time an operator by the host's clock: an argument is on cuda:" + std::to_string(device) +
+                         " (expected host tensors, whose call returns when its work is done)\n" +
+                         "hint: capture run_calls in a torch.cuda.graph and time it with graph_time; host_cost times the host's part");
 }
 
 // Runs `body` with this thread's hooks off, unless plans are wanted.

@@ -142,8 +142,8 @@ py::list records_to_python(std::vector<Record> records) {
       for (const Argument& a : payload) args.append(argument(a));
       payloads.append(args);
     }
-    out.append(py::dict("id"_a = r.id, "overload"_a = r.entry->full_name, "call"_a = call_of(*r.entry, r.arguments, r.outputs), "calls"_a = r.calls,
-                        "total_ns"_a = r.total_ns, "samples_ns"_a = r.samples_ns,
+    out.append(py::dict("id"_a = r.id, "overload"_a = r.entry->full_name, "call"_a = call_of(*r.entry, r.arguments, r.outputs),
+                        "calls"_a = r.calls, "total_ns"_a = r.total_ns, "samples_ns"_a = r.samples_ns,
                         "children"_a = std::vector<std::string>(r.children.begin(), r.children.end()), "layout"_a = r.layout,
                         "payloads"_a = payloads, "align"_a = r.align, "composite"_a = (r.entry->marks & kComposite) != 0, "grad"_a = r.grad,
                         "target"_a = r.target == Target::cuda ? "cuda" : "host", "device"_a = r.device));
