@@ -92,9 +92,10 @@ def check_device(device: str) -> None:
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if count <= int(number or 0):
-        built = "torch is built without CUDA" if torch.version.cuda is None else f"torch sees {count} of them"
+        seen = f"torch sees {count or 'no'} CUDA device{'' if count == 1 else 's'}"
+        found = "torch is built without CUDA" if torch.version.cuda is None else seen
         raise EnvironmentFault(
-            f"use the device `{device}`: {built}",
+            f"use the device `{device}`: {found}",
             hint="`kernelforge doctor` says what is in the way (driver, CUDA_VISIBLE_DEVICES); or run with `--device cpu`",
         )
 

@@ -21,7 +21,8 @@ def run(args: argparse.Namespace) -> int:
     from .._stats import explain
 
     made = options.made_from(args)
-    apply_named(args.pack, None, strict=bool(args.pack))
+    device = None if args.device == "cpu" else args.device
+    apply_named(args.pack, None, strict=bool(args.pack), device=device)
     with torch.no_grad():
         result = explain(made.model, made.inputs)
     options.emit(args, result.to_dict(), str(result))

@@ -22,6 +22,10 @@ def add(p: argparse.ArgumentParser) -> None:
         help="pack folder (repeatable); default: KERNELFORGE_PACK, else every pack that fits this machine",
     )
     p.add_argument("--threads", type=options.positive, help="torch's threads; a pin of packs")
+    p.add_argument(
+        "--device",
+        help="CUDA device that packs for CUDA serve on; default: torch's current one, or the one they were judged on",
+    )
     p.add_argument("--stats", metavar="FILE", help="write the dispatch counters to FILE when the script ends")
     p.add_argument(
         "--strict", action="store_true", help="fail if a pack cannot be used; default: say so and run eager"
@@ -39,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.stats:
         os.environ["KERNELFORGE_STATS"] = str(Path(args.stats).absolute())
-    served = apply_named(args.pack, args.threads, strict=args.strict)
+    served = apply_named(args.pack, args.threads, strict=args.strict, device=args.device)
     options.say(
         f"kernelforge: {served} plans serve `{args.script}`"
         if served
@@ -66,7 +70,7 @@ def _is_ours(filename: str) -> bool:
     return filename == __file__ or "runpy" in filename
 
 
-def apply_named(packs: list[str], threads: int | None, strict: bool) -> int:
+def apply_named(packs: list[str], threads: int | None, strict: bool, device: str | None = None) -> int:
     """Apply the packs that were named, else those of KERNELFORGE_PACK, else all in the packs folder that fit here; return the number of plans."""
     from .. import _pack
 
@@ -77,7 +81,7 @@ def apply_named(packs: list[str], threads: int | None, strict: bool) -> int:
     settings = _settings.read()
     named: list[str | Path] = [*packs] or [*settings.packs]
     if named:
-        return len(_pack.apply(named, strict=strict))
+        return len(_pack.apply(named, strict=strict, device=device))
     # A name with a dot in front is a pack that is being written.
     found = sorted(p.parent for p in settings.pack_folder.glob("[!.]*/pack.json"))
-    return len(_pack.apply(found, strict=False)) if found else 0
+    return len(_pack.apply(found, strict=False, device=device)) if found else 0
