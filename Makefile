@@ -108,7 +108,7 @@ test-python:
 .PHONY: test-gpu
 test-gpu: $(if $(INSTALLED),,build) ## the tests that need an NVIDIA GPU (INSTALLED=1 PY=python3: of the package that this Python has)
 	$(call say,tests on a GPU)
-	$(PY) -m pytest -q -m gpu $(PYTEST_ARGS)
+	$(PY) -m pytest -q -m gpu $(PYTEST_ARGS) bindings/python/tests/gpu
 
 .PHONY: check
 check: build ## format, lint, types and the fast tests; changes nothing

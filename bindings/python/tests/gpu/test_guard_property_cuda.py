@@ -6,4 +6,5 @@ from on_cuda import on_cuda
 
 pytestmark = pytest.mark.usefixtures("cuda_default")
 
+pytest.importorskip("hypothesis")
 globals().update(on_cuda("test_guard_property", {}))
