@@ -23,7 +23,6 @@ HEADER = Path(__file__).with_name("blocks.h")
 PRELUDE = kernels.ROOT / "go/cuda/prelude/kf_kernel.cuh"
 ALIGNED = ("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error")  # a device faults on an odd address
 FLAGS = ("-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-march=native", "-ffp-contract=off", *ALIGNED)
-FACTS = {"sm_count": 3, "l2_bytes": 60 << 20, "smem_optin": 232448, "max_blocks_per_sm": 2}
 
 _TYPES = {"i32": ctypes.c_int32, "i64": ctypes.c_int64, "f32": ctypes.c_float, "f64": ctypes.c_double}
 
@@ -98,7 +97,7 @@ class Prepared(kernels.Prepared):
         call: dict[str, Any],
         addresses: dict[str, int],
     ) -> None:
-        names = names_of(call) | FACTS
+        names = names_of(call)
         self._grids = []
         for kernel in candidate["spec"]["kernels"]:
             assert kernel["smem"] == "0" and "cluster" not in kernel, (

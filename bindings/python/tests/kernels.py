@@ -30,6 +30,7 @@ PRELUDE = ROOT / "go/host/prelude/kf_kernel.h"
 TOGETHER = 6  # candidates in one compile
 THREADS = 2
 PAGE = mmap.PAGESIZE
+DEVICE = {"sm_count": 3, "smem_optin": 232448, "max_blocks_per_sm": 2}  # facts of blocks.py
 
 
 class Arg(ctypes.Union):
@@ -185,7 +186,7 @@ class Memory:
 
 def names_of(call: dict[str, Any]) -> dict[str, int]:
     """Return the names that a spec's expressions may use, with their values (docs/formats.md, `spec`)."""
-    names = {"threads": THREADS, "cache_line": 64, "l2_bytes": 1 << 20}
+    names = {"threads": THREADS, "cache_line": 64, "l2_bytes": 1 << 20, **DEVICE}
 
     def tensor(prefix: str, d: dict[str, Any]) -> None:
         numel = 1
