@@ -54,6 +54,25 @@ std::string read_file(int folder, const std::string& name, size_t max_bytes) {
   return bytes;
 }
 
+// The first field of pack.json is the SHA-256 of the file's bytes, its own 64 digits set to 0: a flipped bit in a guard or a launch spec would serve
+// a kernel where it was never judged. Against damage, not against somebody who means harm.
+void check_digest(const std::string& text) {
+  constexpr std::string_view kField = "\"digest\"";
+  size_t at = 0;
+  auto skip = [&](std::string_view word) {
+    while (at < text.size() && (text[at] == ' ' || text[at] == '\n' || text[at] == '\r' || text[at] == '\t')) ++at;
+    bool there = text.compare(at, word.size(), word) == 0;
+    at += word.size();
+    return there;
+  };
+  if (!skip("{") || !skip(kField) || !skip(":") || !skip("\"") || at + 64 > text.size())
+    bad("file `pack.json`: it does not begin with a digest", "the pack is damaged or of an early version; optimize again");
+  std::string zeroed = text;
+  zeroed.replace(at, 64, 64, '0');
+  if (sha256_hex(zeroed) != std::string_view(text).substr(at, 64))
+    bad("file `pack.json`: its digest is that of another text", "the pack is damaged or was edited; copy it again or optimize again");
+}
+
 // A file that is named by its content.
 std::string read_hashed(int pack, const char* folder, const FileRef& ref, const char* suffix) {
   Descriptor below(openat(pack, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -127,6 +146,7 @@ std::vector<PackPlan> read_pack(std::string_view text, const std::string_view* p
   }
   json::Value root = json::parse(text, kPackBytesMax, KFR_BAD_PACK, "read pack.json");
   json::Fields fields(json::Node(root, "pack", KFR_BAD_PACK));
+  fields.need("digest").string(64);
   fields.need("schema").integer(1, 1);
   fields.need("made").string(64);
   fields.need("target").one_of({target.name()});
@@ -148,7 +168,10 @@ std::unique_ptr<kfr_pack> open_pack(const std::string& folder, const std::string
   try {
     Descriptor root(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (root.get() < 0) bad(errno_text(errno) + " (expected a folder with pack.json)");
-    for (const PackPlan& plan : read_pack(read_file(root.get(), "pack.json", kPackBytesMax), pins, device)) {
+    std::string text = read_file(root.get(), "pack.json", kPackBytesMax);
+    std::vector<PackPlan> plans = read_pack(text, pins, device);  // first: what is no pack at all is told in better words
+    check_digest(text);
+    for (const PackPlan& plan : plans) {
       where = "load pack " + ticked(folder) + ": plan " + ticked(plan.id);
       std::string image = read_hashed(root.get(), "code", plan.code, device == KFR_HOST ? ".so" : ".cubin");
       read_hashed(root.get(), "source", plan.source, device == KFR_HOST ? ".cc" : ".cu");

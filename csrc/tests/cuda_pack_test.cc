@@ -14,11 +14,14 @@ using namespace testing;
 class CudaPack : public CudaTest {
  protected:
   std::string json(const std::string& pins) const {
-    auto ref = [](const std::string& bytes) { return R"({"sha256": ")" + sha256_hex(bytes) + R"(", "bytes": )" + std::to_string(bytes.size()) + "}"; };
+    auto ref = [](const std::string& bytes) {
+      return R"({"sha256": ")" + sha256_hex(bytes) + R"(", "bytes": )" + std::to_string(bytes.size()) + "}";
+    };
     std::string plan = replaced(cuda_plan_json("p-1", {8}), "\"exact\": true",
-                                R"("exact": true, "card": "c-1", "variant": "v0", "node": 12, "state": "approved", "code": )" + ref(image_) +
-                                    R"(, "source": )" + ref(source_) + R"(, "evidence": {})");
-    return R"({"schema": 1, "made": "2026-12-01T10:00:00Z", "target": "cuda", "pins": )" + pins + R"(, "plans": [)" + plan + "]}";
+                                R"("exact": true, "card": "c-1", "variant": "v0", "node": 12, "state": "approved", "code": )" +
+                                    ref(image_) + R"(, "source": )" + ref(source_) + R"(, "evidence": {})");
+    return sealed_pack(R"({"digest": "", "schema": 1, "made": "2026-12-01T10:00:00Z", "target": "cuda", "pins": )" + pins +
+                       R"(, "plans": [)" + plan + "]}");
   }
   kfr_status open(const char* pins, int32_t device = 0) {
     kfr_pack* pack = nullptr;
@@ -33,7 +36,8 @@ class CudaPack : public CudaTest {
   size_t plans_ = 0;
 };
 
-const char* const kPins = R"({"torch": "2.11.0+cu130", "device": "NVIDIA H200", "runtime": "1", "toolchain": "nvrtc 13.0", "driver": 13000})";
+const char* const kPins =
+    R"({"torch": "2.11.0+cu130", "device": "NVIDIA H200", "runtime": "1", "toolchain": "nvrtc 13.0", "driver": 13000})";
 
 TEST_F(CudaPack, OpensCubinsByTheirHash) {
   folder_.write("pack.json", json(kPins));
@@ -50,7 +54,8 @@ TEST_F(CudaPack, OpensCubinsByTheirHash) {
 TEST_F(CudaPack, ForAnotherGpuNothingIsLoaded) {
   folder_.write("pack.json", json(kPins));
   fake().clear();
-  EXPECT_EQ(open(R"({"torch": "2.11.0+cu130", "device": "NVIDIA A100", "runtime": "1", "toolchain": "nvrtc 13.0", "driver": 13000})"), KFR_BAD_PIN);
+  EXPECT_EQ(open(R"({"torch": "2.11.0+cu130", "device": "NVIDIA A100", "runtime": "1", "toolchain": "nvrtc 13.0", "driver": 13000})"),
+            KFR_BAD_PIN);
   EXPECT_NE(std::string(error_.text).find("pin `device` is `NVIDIA H200` in the pack (this process has `NVIDIA A100`)"), std::string::npos);
   EXPECT_STREQ(fake().log(), "");
 }

@@ -38,12 +38,12 @@ class Pack : public ::testing::Test {
     folder_.write("source/" + sha256_hex(source_) + ".cc", source_);
   }
   std::string pack_json(const std::string& plans) {
-    return R"({"schema": 1, "made": "2026-12-01T10:00:00Z", "target": "host", "pins": )" + std::string(kPins) + R"(, "plans": [)" + plans +
-           "]}";
+    return R"({"digest": "", "schema": 1, "made": "2026-12-01T10:00:00Z", "target": "host", "pins": )" + std::string(kPins) +
+           R"(, "plans": [)" + plans + "]}";
   }
   void write(const std::string& json) {
     json_ = json;
-    folder_.write("pack.json", json);
+    folder_.write("pack.json", sealed_pack(json));
   }
   kfr_status open(const char* pins = kPins, int32_t device = KFR_HOST) {
     error_ = {};
@@ -169,6 +169,22 @@ TEST_F(Pack, DamagedFilesAreRefused) {
   folder_.write("code/" + sha256_hex(image_) + ".so", image_);
   folder_.write("source/" + sha256_hex(source_) + ".cc", "// Source\n");
   expect_refused("its content is not what pack.json recorded");
+}
+
+TEST_F(Pack, OneFlippedBitOfTheDocumentIsRefused) {
+  const std::string sealed = sealed_pack(json_);
+  for (size_t at : {sealed.find("\"sizes\": [") + 10, sealed.find("out0_numel") + 3, sealed.find("\"ratio\": ") + 9, sealed.size() - 3}) {
+    std::string flipped = sealed;
+    flipped[at] ^= 1;
+    folder_.write("pack.json", flipped);
+    EXPECT_NE(open(), KFR_OK) << "byte " << at;
+  }
+  folder_.write("pack.json", replaced(sealed, "\"ratio\": 3.1", "\"ratio\": 3.2"));
+  expect_refused("file `pack.json`: its digest is that of another text");
+  folder_.write("pack.json", "\n" + replaced(sealed, "{\"digest\": \"", "{\"made\": \"x\", \"digest\": \""));
+  EXPECT_EQ(open(), KFR_BAD_PACK);
+  folder_.write("pack.json", sealed);
+  EXPECT_EQ(open(), KFR_OK) << error_.text;
 }
 
 TEST_F(Pack, MissingFilesAreRefused) {

@@ -13,6 +13,7 @@
 
 #include "error.h"
 #include "kf_call.h"
+#include "sha256.h"
 
 namespace kf::testing {
 
@@ -79,6 +80,13 @@ std::string doc_example(const std::string& section, size_t n) {
     if (i == n) return text.substr(from, close - from);
     at = close + 1;
   }
+}
+
+std::string sealed_pack(std::string json) {
+  const std::string open = "{\"digest\": \"";
+  if (json.compare(0, open.size() + 1, open + "\"") != 0) return json;
+  json.insert(open.size(), 64, '0');
+  return json.replace(open.size(), 64, sha256_hex(json));
 }
 
 std::string replaced(std::string text, const std::string& old, const std::string& fresh) {

@@ -37,6 +37,8 @@ std::string doc_example(const std::string& section, size_t n = 0);
 
 // `old` must be there: a test that edits JSON must not silently edit nothing.
 std::string replaced(std::string text, const std::string& old, const std::string& fresh);
+// A pack.json with the digest in its first field, `"digest": ""`; a text without that field as it is.
+std::string sealed_pack(std::string json);
 
 std::string tensor_json(const std::string& name, const std::vector<int64_t>& sizes, const std::string& dtype = "float32");
 // A plan of aten::relu on one contiguous float32 tensor that computes y = 2x + 1, two threads.

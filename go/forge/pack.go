@@ -3,6 +3,9 @@ package forge
 // pack.go owns writing packs. It refuses to overwrite anything that is no pack.
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"os"
@@ -18,6 +21,7 @@ import (
 
 // pack is pack.json; docs/formats.md, `plan and pack`.
 type pack struct {
+	Digest string         `json:"digest"` // first: sealed
 	Schema int            `json:"schema"`
 	Made   string         `json:"made"`
 	Target string         `json:"target"`
@@ -96,17 +100,33 @@ func fillPack(s *store.Store, id, folder string, content pack) error {
 			written = append(written, file)
 		}
 	}
-	text, err := json.MarshalIndent(content, "", " ")
+	text, err := sealed(content)
 	if err != nil {
 		return card.Fail(card.CodePack, "", "%w", err)
 	}
 	if err := os.Chmod(folder, 0o755); err != nil { // MkdirTemp made it private
 		return card.Fail(card.CodePack, "", "%w", err)
 	}
-	if err := writeSynced(filepath.Join(folder, "pack.json"), append(text, '\n')); err != nil {
+	if err := writeSynced(filepath.Join(folder, "pack.json"), text); err != nil {
 		return card.Fail(card.CodePack, "", "%w", err)
 	}
 	return nil
+}
+
+// noDigest stands in the text whose SHA-256 is the digest.
+const noDigest = "0000000000000000000000000000000000000000000000000000000000000000"
+
+// sealed is the text of a pack.json. Its digest covers what the hashes of code and source do not: a flipped bit in a guard would serve a kernel
+// where it was never judged.
+func sealed(content pack) ([]byte, error) {
+	content.Digest = noDigest
+	text, err := json.MarshalIndent(content, "", " ")
+	if err != nil {
+		return nil, err
+	}
+	text = append(text, '\n')
+	sum := sha256.Sum256(text)
+	return bytes.Replace(text, []byte(noDigest), []byte(hex.EncodeToString(sum[:])), 1), nil
 }
 
 // writeSynced writes a file to the disk itself, so that a renamed folder has no empty files after a power cut.
