@@ -151,6 +151,9 @@ void publish(const std::vector<std::shared_ptr<Plan>>& plans) {
   mode_set(kPlans, !plans.empty());
 }
 
+void hold_plans() { published().mutex.lock(); }
+void release_plans() { published().mutex.unlock(); }
+
 std::vector<std::shared_ptr<Plan>> published_plans() {
   Published& state = published();
   const std::lock_guard lock(state.mutex);

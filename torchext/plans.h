@@ -54,6 +54,9 @@ std::vector<std::shared_ptr<Plan>> pack_open(const std::string& folder, const st
 void publish(const std::vector<std::shared_ptr<Plan>>& plans);
 // Every plan that was published in this process, in order; published() says which are served now.
 std::vector<std::shared_ptr<Plan>> published_plans();
+// Around a fork: no other thread publishes meanwhile.
+void hold_plans();
+void release_plans();
 
 }  // namespace kft
 #endif  // KFT_PLANS_H_

@@ -12,6 +12,7 @@
 
 #include "device.h"
 #include "kf_runtime.h"
+#include "plans.h"
 
 namespace kft {
 
@@ -89,9 +90,16 @@ std::string refusal(const OpEntry& entry, const c10::OperatorHandle& op) {
   return "";
 }
 
+// A child that is forked while another thread publishes would find a lock that nobody gives back, and tables half exchanged.
+void before_fork() { hold_plans(); }
+void after_fork_in_parent() { release_plans(); }
+
 // A forked child (a DataLoader worker) keeps serving. It stops observing: the locks of capture and trace may have been held by a thread that
 // does not exist here, and nobody would read the records.
-void after_fork_in_child() { g_mode.fetch_and(~(kCapture | kTrace), std::memory_order_relaxed); }
+void after_fork_in_child() {
+  release_plans();
+  g_mode.fetch_and(~(kCapture | kTrace), std::memory_order_relaxed);
+}
 
 }  // namespace
 
@@ -104,7 +112,7 @@ const Installed& install() {
       mode_set(kDisabled, true);
       return;
     }
-    pthread_atfork(nullptr, nullptr, after_fork_in_child);
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     // Leaked on purpose: destroying it would unregister the hooks while other static objects still run operators.
     auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::BackendSelect, __FILE__, __LINE__);
     for (OpEntry* entry : entries()) {

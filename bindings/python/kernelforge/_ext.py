@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +18,10 @@ from typing import Any
 from . import _settings
 from .errors import EnvironmentFault
 
-_lock = threading.Lock()
+_lock = threading.RLock()
+# A child that is forked while another thread holds the lock would wait for a thread that it does not have: fork waits for the lock instead.
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+_measuring = threading.RLock()
 _module: ModuleType | None = None
 _installed: dict[str, Any] = {}
 _off = 0  # blocks of `disabled` that are open
@@ -38,6 +42,22 @@ def load() -> Any:
             _installed = dict(module.install())
             _module = module
         return _module
+
+
+@contextlib.contextmanager
+def measuring() -> Iterator[None]:
+    """Let one thread at a time profile or search: capture, discovery and the table of plans are the process's, and two studies would see each other's calls."""
+    lock = _measuring
+    with lock:
+        yield
+
+
+def _after_fork_in_child() -> None:
+    global _measuring
+    _measuring = threading.RLock()  # another thread may have held it
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def loaded() -> Any | None:

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from . import _settings, _studies
+from . import _ext, _settings, _studies
 from ._inputs import name_of
 from ._job import CANDIDATES, Asked, Job
 from ._report import Report
@@ -96,7 +96,8 @@ def optimize(
         name=name or name_of(model),
         note=note,
     )
-    report = Job(model, inputs, asked).run()
+    with _ext.measuring():
+        report = Job(model, inputs, asked).run()
     try:
         _reports[model] = report
     except TypeError:

@@ -19,6 +19,7 @@ from typing import Any
 
 from . import _ext, _pins, _settings
 from ._place import HOST, Place, place_of
+from ._seal import intact, seal
 from .errors import PackFault, UsageFault
 
 log = logging.getLogger("kernelforge")
@@ -32,6 +33,9 @@ class _Published:
 
 
 _lock = threading.RLock()
+os.register_at_fork(  # as in `_ext`; Python takes the newer lock first, which is the order in which they nest
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
 _packs: dict[
     Path, _Published
 ] = {}  # in the order of applying; a later pack wins where two guards are the same
@@ -55,7 +59,8 @@ def read(pack: str | os.PathLike[str]) -> dict[str, Any]:
     folder = folder_of(pack)
     file = folder / "pack.json"
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        text = file.read_bytes()
+        document = json.loads(text)
         schema, plans = document["schema"], document["plans"]
         pins = document["pins"]
     except FileNotFoundError as e:
@@ -63,7 +68,7 @@ def read(pack: str | os.PathLike[str]) -> dict[str, Any]:
             f"load pack `{folder}`: there is no `pack.json` in it",
             hint="a pack is a folder that `kernelforge optimize --out` wrote",
         ) from e
-    except (OSError, ValueError, KeyError, TypeError) as e:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as e:
         raise PackFault(f"load pack `{folder}`: `pack.json` is damaged ({e})", hint=_REPLACE) from e
     if schema != SCHEMA:
         raise PackFault(
@@ -76,6 +81,10 @@ def read(pack: str | os.PathLike[str]) -> dict[str, Any]:
     ):
         raise PackFault(
             f"load pack `{folder}`: `pack.json` is damaged (plans or pins have the wrong type)", hint=_REPLACE
+        )
+    if not intact(text):
+        raise PackFault(
+            f"load pack `{folder}`: `pack.json` is damaged or was edited (its digest is that of another text)", hint=_REPLACE
         )
     return document  # type: ignore[no-any-return]
 
@@ -128,6 +137,19 @@ def place_for(folder: Path, document: dict[str, Any], device: Any = None) -> Pla
     current = torch.cuda.current_device()
     order = [current, *(i for i in range(count) if i != current)]
     return Place(next((i for i in order if torch.cuda.get_device_name(i) == wanted), current))
+
+
+def pins_here(folder: Path, extension: Any, place: Place) -> dict[str, Any]:
+    """Return what this process is, for a pack that is to serve at a place.
+
+    Raises:
+        PackFault: the device cannot be opened; in the runtime's words.
+    """
+    try:
+        return _pins.pins(extension.abi(), place=place)
+    except RuntimeError as e:
+        text, _, hint = str(e).partition("\nhint: ")
+        raise PackFault(f"load pack `{folder}`: {text}", hint=hint or "until then eager runs") from e
 
 
 # ---- publishing -------------------------------------------------------------------------------------------------
@@ -193,7 +215,7 @@ def apply(
 def _open(extension: Any, folder: Path, exact: bool, device: Any) -> _Published:
     document = read(folder)
     place = place_for(folder, document, device)
-    here = _pins.pins(extension.abi(), place=place)
+    here = pins_here(folder, extension, place)
     check_pins(folder, document, here)
     given = json.dumps({**here, "toolchain": document["pins"].get("toolchain", "")})
     try:
@@ -341,7 +363,7 @@ def approve(pack: str | os.PathLike[str], plans: Sequence[str] | None = None) ->
         known[i]["state"] = "approved"
     if wanted:
         try:
-            write_whole(folder_of(pack) / "pack.json", json.dumps(document, indent=1) + "\n")
+            write_whole(folder_of(pack) / "pack.json", seal(document))
         except OSError as e:
             raise PackFault(
                 f"write pack `{folder_of(pack)}`: {e.strerror or e}",

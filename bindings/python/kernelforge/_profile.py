@@ -155,7 +155,7 @@ def profile(model: Any, inputs: Any, *, forwards: int | None = None) -> Profile:
     forward = _named(forward_of(model, inputs))
     place = device_of(model, inputs)
     extension = _ext.load()
-    with _eager(extension), place.current(), kept(model, inputs, place):
+    with _ext.measuring(), _eager(extension), place.current(), kept(model, inputs, place):
         for _ in range(_WARM):
             forward()
         forward_ms, count = _time(forward, forwards, place)

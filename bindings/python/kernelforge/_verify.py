@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from . import _ext, _pack, _pins
+from . import _ext, _pack
 from ._measure import median_interval
 from ._place import Place
+from ._seal import seal
 from .errors import PackFault, VerifyFault
 
 PLAN_SECONDS = 600.0  # a plan of large shapes on a slow machine takes a minute or two
@@ -128,7 +129,7 @@ def _accept(folder: Path, pins: dict[str, Any]) -> None:
 
     document = _pack.read(folder)
     document["pins"].update(pins)
-    write_whole(folder / "pack.json", json.dumps(document, indent=1) + "\n")
+    write_whole(folder / "pack.json", seal(document))
 
 
 # ---- in the fresh process ---------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ def judge(folder: Path, seed: int, blocks: int, tell: Callable[[dict[str, Any]],
     torch.set_num_threads(int(document["pins"].get("threads", torch.get_num_threads())))
     place = _pack.place_for(folder, document)
     extension = _ext.load()
-    here = _pins.pins(extension.abi(), place=place)
+    here = _pack.pins_here(folder, extension, place)
     differing = {
         n: [theirs, here.get(n)]
         for n, theirs in document["pins"].items()
@@ -181,7 +182,7 @@ def _all_approved(folder: Path, document: dict[str, Any]) -> Iterator[Path]:
         copy = Path(scratch) / folder.name
         shutil.copytree(folder, copy)
         plans = [{**p, "state": "approved"} for p in document["plans"]]
-        (copy / "pack.json").write_text(json.dumps({**document, "plans": plans}), encoding="utf-8")
+        (copy / "pack.json").write_text(seal({**document, "plans": plans}), encoding="utf-8")
         yield copy
 
 

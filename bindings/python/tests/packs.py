@@ -6,7 +6,6 @@ It owns the way source -> compiler -> pack folder, with the product's own flags 
 from __future__ import annotations
 
 import hashlib
-import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 
 from kernelforge import _ext, _pins, _settings
+from kernelforge._seal import seal
 from kernels import PRELUDE, _flags
 
 SIZES = (64, 1000)
@@ -117,5 +117,5 @@ def write(
             }
         ],
     }
-    (folder / "pack.json").write_text(json.dumps(document))
+    (folder / "pack.json").write_text(seal(document))
     return folder

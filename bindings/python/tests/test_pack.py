@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kernelforge import _pack
+from kernelforge._seal import intact, seal
 from kernelforge.errors import PackFault, UsageFault
 
 PINS = {
@@ -34,7 +35,7 @@ def _write(folder, **change):
         "pins": PINS,
         "plans": [PLAN],
     } | change
-    (folder / "pack.json").write_text(json.dumps(document))
+    (folder / "pack.json").write_text(seal(document))
     return folder
 
 
@@ -64,6 +65,21 @@ def test_a_folder_without_a_pack_is_said_so_with_a_hint(tmp_path):
 def test_a_damaged_document_is_one_clear_error(tmp_path, text):
     (tmp_path / "pack.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(PackFault, match="damaged"):
+        _pack.read(tmp_path)
+
+
+def test_one_flipped_bit_anywhere_is_damage(tmp_path):
+    file = _write(tmp_path) / "pack.json"
+    text = file.read_bytes()
+    assert intact(text)
+    _pack.read(tmp_path)
+    for place in range(0, len(text), 7):
+        for bit in (0, 3, 6):
+            flipped = bytearray(text)
+            flipped[place] ^= 1 << bit
+            assert not intact(bytes(flipped)), f"byte {place}, bit {bit}"
+    file.write_bytes(text.replace(b'"aten::relu"', b'"aten::relV"'))
+    with pytest.raises(PackFault, match="damaged or was edited"):
         _pack.read(tmp_path)
 
 

@@ -10,6 +10,7 @@ import torch
 import kernelforge
 import packs
 from kernelforge import _ext, _pack
+from kernelforge._seal import seal
 from kernelforge._stats import REASONS
 from kernelforge.errors import PackFault
 
@@ -28,7 +29,7 @@ def restored():
 def _change(pack, change):
     document = json.loads((pack / "pack.json").read_text())
     change(document["plans"])
-    (pack / "pack.json").write_text(json.dumps(document))
+    (pack / "pack.json").write_text(seal(document))
     return pack
 
 

@@ -16,6 +16,7 @@ from device_worker import PLACE, need_gpu
 
 import kernelforge
 from kernelforge import _core, _ext, _nvrtc, _pack, _pins
+from kernelforge._seal import seal
 from kernelforge.errors import EnvironmentFault, PackFault
 from small_net import command
 
@@ -172,7 +173,7 @@ def test_a_pack_of_another_machine_is_one_clear_error(
     shutil.copytree(report["pack"], other)
     document = json.loads((other / "pack.json").read_text())
     document["pins"][pin] = value
-    (other / "pack.json").write_text(json.dumps(document))
+    (other / "pack.json").write_text(seal(document))
     with pytest.raises(PackFault, match=f"judged with {pin} `{value}`") as e:
         kernelforge.apply(other)
     assert words in e.value.hint
