@@ -70,12 +70,13 @@ typedef struct kfr_device_info {
   char pci[32]; /* "0000:19:00.0" */
 } kfr_device_info;
 
-/* Opens the CUDA driver at its first use (libcuda.so.1, or the file that KERNELFORGE_LIBCUDA names), and retains the primary context of a device, the
- * one that torch uses; it becomes current in the calling thread if that has none. The context is kept for the life of the process. Repeating it is cheap.
+/* Opens the CUDA driver at its first use (libcuda.so.1, or the file that KERNELFORGE_LIBCUDA names), and retains the primary context of a
+ * device, the one that torch uses, for the life of the process; it becomes current in the calling thread if that has none. Repeating is cheap.
  * device  a CUDA ordinal as this process counts them (CUDA_VISIBLE_DEVICES).
  * info    filled on success; NULL allowed.
- * Returns KFR_OK, KFR_BAD_ARGUMENT (a negative ordinal), KFR_NO_DEVICE (no driver, no such device, driver too old, device taken by another process in
- * exclusive mode, an MPS server that cannot be reached; the hint says which), KFR_SYSTEM (no memory for a context), KFR_DRIVER, KFR_FAULT. */
+ * Returns KFR_OK, KFR_BAD_ARGUMENT (a negative ordinal), KFR_NO_DEVICE (no driver, no such device, driver too old, device taken by another
+ * process in exclusive mode, an MPS server that cannot be reached; the hint says which), KFR_SYSTEM (no memory for a context), KFR_DRIVER,
+ * KFR_FAULT. */
 kfr_status kfr_device_open(int32_t device, kfr_device_info* info, kfr_error* error);
 
 /* ---- words: element types and overloads ---------------------------------------------------------------- */
@@ -210,9 +211,9 @@ kfr_status kfr_code_check(const void* image, size_t image_n, const char* const* 
 /* Memory shared between referee and worker: whole pages with an unmapped range on both sides, so that an access past either end faults in
  * hardware. Created in the trusted process, zeroed; imported by file descriptor in the worker. Never part of torch's caching allocator.
  *   host  4 KiB pages between 1 MiB ranges; the memory file is sealed so that nobody can resize it.
- *   CUDA  2 MiB pages between 2 MiB ranges (cuMemCreate, exported as a file descriptor). Where the driver cannot export them (no `vmm` in
- *         kfr_device_info), or KERNELFORGE_BUFFERS is `ipc`, the descriptor is a small sealed memory file with a legacy IPC handle; then nothing is unmapped and an import is writable.
- *         `data` is a device address. Imports may outlive their maker, but not where IPC carries them. */
+ *   CUDA  2 MiB pages between 2 MiB ranges (cuMemCreate, exported as a file descriptor); `data` is a device address. Where the driver cannot
+ *         export them (no `vmm` in kfr_device_info), or KERNELFORGE_BUFFERS is `ipc`, the descriptor is a small sealed memory file with a legacy
+ *         IPC handle: then nothing around it is unmapped, an import can be written, and no import may outlive its maker. */
 typedef struct kfr_buffer kfr_buffer;
 /* device: KFR_HOST or a CUDA ordinal, opened if need be. Read-write. KFR_SYSTEM: no memory. */
 kfr_status kfr_buffer_create(uint64_t bytes, int32_t device, kfr_buffer** buffer, kfr_error* error);
@@ -234,7 +235,8 @@ void kfr_buffer_free(kfr_buffer* buffer);            /* unmaps; pointers into it
  *            CUDA  what is NULL is allocated once and shared by all sets, as a caching allocator hands out one block again and again.
  * out_ns   `samples` values, nanoseconds a launch, in the order measured; monotonic clock on host, events on CUDA.
  * stream   CUDA: the launches are captured once into a graph and every sample replays it between two events, on this stream (NULL: one of the
- *          runtime's own), so that no host time is measured. All work of the device is waited for first. Each sample goes on with the next sets.
+ *          runtime's own), so that no host time is measured. All work of the device is waited for first. Each sample goes on with the next
+ *          sets; graphs and memory are kept for the next call with the same sets and `inner`, until the plan is freed.
  * One untimed launch of every set goes first when `warm` is 1. Returns when all is done; KFR_FAULT as in kfr_stream_wait. */
 kfr_status kfr_time_plan(const kfr_plan* plan, void* const* sets, uint32_t nsets, uint32_t nslots, uint32_t samples, uint32_t inner,
                          int32_t warm, const kfr_parallel* parallel, void* stream, double* out_ns, kfr_error* error);
@@ -243,7 +245,8 @@ kfr_status kfr_time_plan(const kfr_plan* plan, void* const* sets, uint32_t nsets
  * be told by its ratio. Nanoseconds. The first run is not counted.
  *   host  a triad over 4 MiB a thread; `parallel` is needed, `stream` ignored.
  *   CUDA  four copies of 32 MiB within the device, replayed as one graph between events on `stream` (NULL: one of the runtime's own). */
-kfr_status kfr_time_reference(int32_t device, const kfr_parallel* parallel, void* stream, uint32_t samples, double* out_ns, kfr_error* error);
+kfr_status kfr_time_reference(int32_t device, const kfr_parallel* parallel, void* stream, uint32_t samples, double* out_ns,
+                              kfr_error* error);
 
 /* Times replays of a graph that somebody else made, such as torch.cuda.CUDAGraph.raw_cuda_graph_exec(): the ruler of kfr_time_plan for eager and for
  * the dispatch path. graph_exec is a CUgraphExec of the device, borrowed. The first replay is not counted. Nanoseconds a replay.

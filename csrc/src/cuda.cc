@@ -63,8 +63,8 @@ class CudaCode final : public Code {
     if (volume(out) > kClusterMax) node.fail(extent(out) + " is more than " + std::to_string(kClusterMax) + " blocks");
     const kfr_device_info& info = device_.info();
     if (info.major >= 9) return;
-    throw Error(KFR_LAUNCH, "field `" + node.path() + "`: this device has no clusters (compute capability " + std::to_string(info.major) + "." +
-                                std::to_string(info.minor) + ", expected 9.0 or later)");
+    throw Error(KFR_LAUNCH, "field `" + node.path() + "`: this device has no clusters (compute capability " + std::to_string(info.major) +
+                                "." + std::to_string(info.minor) + ", expected 9.0 or later)");
   }
 
   // Asks for what a kernel may not have by default. The largest use of a kernel counts: specs may name one twice.
@@ -77,7 +77,8 @@ class CudaCode final : public Code {
     }
     if (shared > device_.info().smem_optin) {
       throw Error(KFR_LAUNCH, "field `" + node.path() + ".smem`: " + std::to_string(g[kShared]) + " bytes and " + std::to_string(fixed) +
-                                  " of kernel " + ticked(entry) + " itself (this device has " + std::to_string(device_.info().smem_optin) + ")");
+                                  " of kernel " + ticked(entry) + " itself (this device has " + std::to_string(device_.info().smem_optin) +
+                                  ")");
     }
     int64_t& asked = asked_[kernel];
     if (shared > kSharedPortable && g[kShared] > asked) {
@@ -90,8 +91,8 @@ class CudaCode final : public Code {
   int32_t occupancy(KernelHandle kernel, const std::string& entry, const std::vector<int64_t>& g) const {
     int32_t blocks = 0;
     auto threads = static_cast<int32_t>(volume(&g[kBlock]));
-    Result result = device_.driver().cuOccupancyMaxActiveBlocks(&blocks, reinterpret_cast<Function>(kernel), threads,
-                                                                static_cast<size_t>(g[kShared]));
+    Result result =
+        device_.driver().cuOccupancyMaxActiveBlocks(&blocks, reinterpret_cast<Function>(kernel), threads, static_cast<size_t>(g[kShared]));
     if (result != kSuccess) refuse(result, "ask for the occupancy of kernel " + ticked(entry));
     if (blocks > 0) return blocks;
     throw Error(KFR_LAUNCH, "kernel " + ticked(entry) + ": a block of " + std::to_string(threads) + " threads with " +
@@ -106,8 +107,9 @@ class CudaCode final : public Code {
     if (g[kCoop] == 0) return;
     int64_t fits = blocks * device_.info().sm_count, wanted = volume(&g[kGrid]);
     if (wanted > fits) {
-      throw Error(KFR_LAUNCH, "kernel " + ticked(entry) + ": a cooperative launch of " + std::to_string(wanted) + " blocks (this device holds " +
-                                  std::to_string(fits) + " of them at once)",
+      throw Error(KFR_LAUNCH,
+                  "kernel " + ticked(entry) + ": a cooperative launch of " + std::to_string(wanted) + " blocks (this device holds " +
+                      std::to_string(fits) + " of them at once)",
                   "keep the grid within sm_count * max_blocks_per_sm");
     }
   }

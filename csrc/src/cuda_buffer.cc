@@ -227,7 +227,8 @@ class IpcBuffer final : public DeviceBuffer {
 
 bool read_record(int fd, IpcRecord* record) {
   struct stat info{};
-  if (fstat(fd, &info) != 0) throw Error(KFR_SYSTEM, "import a device buffer from descriptor " + std::to_string(fd) + ": " + errno_text(errno));
+  if (fstat(fd, &info) != 0)
+    throw Error(KFR_SYSTEM, "import a device buffer from descriptor " + std::to_string(fd) + ": " + errno_text(errno));
   if (!S_ISREG(info.st_mode) || info.st_size != static_cast<off_t>(sizeof *record)) return false;
   return pread(fd, record, sizeof *record, 0) == static_cast<ssize_t>(sizeof *record) &&
          std::memcmp(record->magic, kIpcMagic.data(), sizeof record->magic) == 0;

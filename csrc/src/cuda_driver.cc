@@ -20,7 +20,8 @@ struct Meaning {
   const char* hint;
 };
 constexpr const char* kLost = "only a new process gets a working context again";
-constexpr const char* kMps = "CUDA MPS is set up but not usable here: start its server, or unset CUDA_MPS_PIPE_DIRECTORY; the search needs it off";
+constexpr const char* kMps =
+    "CUDA MPS is set up but not usable here: start its server, or unset CUDA_MPS_PIPE_DIRECTORY; the search needs it off";
 constexpr const char* kMismatch = "the driver's library and kernel module differ: restart the machine, or install the driver again";
 
 // What a result means wherever it comes from. The faults leave the process without a usable context.

@@ -12,9 +12,9 @@
 
 namespace kf::cuda {
 
-using Result = int32_t;  // CUresult
-using DeviceId = int32_t;  // CUdevice
-using Address = uint64_t;  // CUdeviceptr
+using Result = int32_t;         // CUresult
+using DeviceId = int32_t;       // CUdevice
+using Address = uint64_t;       // CUdeviceptr
 using MemoryHandle = uint64_t;  // CUmemGenericAllocationHandle
 using Context = struct ContextTag*;
 using Stream = struct StreamTag*;
@@ -23,7 +23,7 @@ using Graph = struct GraphTag*;
 using GraphExec = struct GraphExecTag*;
 using LibraryHandle = struct LibraryTag*;
 using KernelHandle = struct KernelTag*;  // without a context; cast to Function where cuda.h allows it: the current context counts then
-using Function = struct FunctionTag*;  // of one context
+using Function = struct FunctionTag*;    // of one context
 
 enum : Result {
   kSuccess = 0,
@@ -100,65 +100,66 @@ static_assert(sizeof(LaunchAttribute) == 72 && offsetof(LaunchAttribute, value) 
 static_assert(sizeof(LaunchConfig) == 56 && offsetof(LaunchConfig, stream) == 32 && offsetof(LaunchConfig, attribute_count) == 48);
 
 // member, exported symbol, parameters. The symbol's `_vN` is the version that cuda.h gives the plain name.
-#define KF_CUDA_FUNCTIONS(X)                                                                                                               \
-  X(cuInit, "cuInit", (uint32_t flags))                                                                                                    \
-  X(cuDriverGetVersion, "cuDriverGetVersion", (int32_t * version))                                                                         \
-  X(cuGetErrorName, "cuGetErrorName", (Result result, const char** name))                                                                  \
-  X(cuGetErrorString, "cuGetErrorString", (Result result, const char** text))                                                              \
-  X(cuDeviceGetCount, "cuDeviceGetCount", (int32_t * count))                                                                               \
-  X(cuDeviceGet, "cuDeviceGet", (DeviceId * device, int32_t ordinal))                                                                      \
-  X(cuDeviceGetName, "cuDeviceGetName", (char* name, int32_t n, DeviceId device))                                                          \
-  X(cuDeviceGetUuid, "cuDeviceGetUuid_v2", (Uuid * uuid, DeviceId device))                                                                 \
-  X(cuDeviceGetPCIBusId, "cuDeviceGetPCIBusId", (char* id, int32_t n, DeviceId device))                                                    \
-  X(cuDeviceGetAttribute, "cuDeviceGetAttribute", (int32_t * value, int32_t attribute, DeviceId device))                                   \
-  X(cuDeviceTotalMem, "cuDeviceTotalMem_v2", (size_t * bytes, DeviceId device))                                                            \
-  X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (Context * context, DeviceId device))                                            \
-  X(cuCtxGetCurrent, "cuCtxGetCurrent", (Context * context))                                                                               \
-  X(cuCtxSetCurrent, "cuCtxSetCurrent", (Context context))                                                                                 \
-  X(cuCtxPushCurrent, "cuCtxPushCurrent_v2", (Context context))                                                                            \
-  X(cuCtxPopCurrent, "cuCtxPopCurrent_v2", (Context * context))                                                                            \
-  X(cuCtxSynchronize, "cuCtxSynchronize", ())                                                                                              \
-  X(cuMemAlloc, "cuMemAlloc_v2", (Address * address, size_t bytes))                                                                        \
-  X(cuMemFree, "cuMemFree_v2", (Address address))                                                                                          \
-  X(cuMemCreate, "cuMemCreate", (MemoryHandle * handle, size_t bytes, const AllocationProp* prop, uint64_t flags))                         \
-  X(cuMemRelease, "cuMemRelease", (MemoryHandle handle))                                                                                   \
-  X(cuMemExportToShareableHandle, "cuMemExportToShareableHandle", (void* os, MemoryHandle handle, int32_t type, uint64_t flags))           \
-  X(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", (MemoryHandle * handle, void* os, int32_t type))                     \
-  X(cuMemGetAllocationGranularity, "cuMemGetAllocationGranularity", (size_t * bytes, const AllocationProp* prop, int32_t option))          \
-  X(cuMemAddressReserve, "cuMemAddressReserve", (Address * address, size_t bytes, size_t alignment, Address hint, uint64_t flags))         \
-  X(cuMemAddressFree, "cuMemAddressFree", (Address address, size_t bytes))                                                                 \
-  X(cuMemMap, "cuMemMap", (Address address, size_t bytes, size_t offset, MemoryHandle handle, uint64_t flags))                             \
-  X(cuMemUnmap, "cuMemUnmap", (Address address, size_t bytes))                                                                             \
-  X(cuMemSetAccess, "cuMemSetAccess", (Address address, size_t bytes, const AccessDesc* access, size_t count))                             \
-  X(cuIpcGetMemHandle, "cuIpcGetMemHandle", (IpcHandle * handle, Address address))                                                         \
-  X(cuIpcOpenMemHandle, "cuIpcOpenMemHandle_v2", (Address * address, IpcHandle handle, uint32_t flags))                                    \
-  X(cuIpcCloseMemHandle, "cuIpcCloseMemHandle", (Address address))                                                                         \
-  X(cuMemsetD8Async, "cuMemsetD8Async", (Address address, unsigned char value, size_t n, Stream stream))                                   \
-  X(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (Address to, Address from, size_t bytes, Stream stream))                                    \
-  X(cuStreamCreate, "cuStreamCreate", (Stream * stream, uint32_t flags))                                                                   \
-  X(cuStreamSynchronize, "cuStreamSynchronize", (Stream stream))                                                                           \
-  X(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (Stream stream, int32_t mode))                                                        \
-  X(cuStreamEndCapture, "cuStreamEndCapture", (Stream stream, Graph * graph))                                                              \
-  X(cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", (int32_t * mode))                                              \
-  X(cuGraphInstantiate, "cuGraphInstantiateWithFlags", (GraphExec * exec, Graph graph, uint64_t flags))                                    \
-  X(cuGraphUpload, "cuGraphUpload", (GraphExec exec, Stream stream))                                                                       \
-  X(cuGraphLaunch, "cuGraphLaunch", (GraphExec exec, Stream stream))                                                                       \
-  X(cuGraphExecDestroy, "cuGraphExecDestroy", (GraphExec exec))                                                                            \
-  X(cuGraphDestroy, "cuGraphDestroy", (Graph graph))                                                                                       \
-  X(cuEventCreate, "cuEventCreate", (Event * event, uint32_t flags))                                                                       \
-  X(cuEventRecord, "cuEventRecord", (Event event, Stream stream))                                                                          \
-  X(cuEventSynchronize, "cuEventSynchronize", (Event event))                                                                               \
-  X(cuEventElapsedTime, "cuEventElapsedTime", (float* milliseconds, Event start, Event end))                                               \
-  X(cuLibraryLoadData, "cuLibraryLoadData",                                                                                                \
-    (LibraryHandle * library, const void* code, void* jit, void** jit_values, uint32_t jit_count, void* options, void** values, uint32_t count)) \
-  X(cuLibraryUnload, "cuLibraryUnload", (LibraryHandle library))                                                                           \
-  X(cuLibraryGetKernel, "cuLibraryGetKernel", (KernelHandle * kernel, LibraryHandle library, const char* name))                            \
-  X(cuKernelGetFunction, "cuKernelGetFunction", (Function * function, KernelHandle kernel))                                                \
-  X(cuKernelGetAttribute, "cuKernelGetAttribute", (int32_t * value, int32_t attribute, KernelHandle kernel, DeviceId device))              \
-  X(cuKernelSetAttribute, "cuKernelSetAttribute", (int32_t attribute, int32_t value, KernelHandle kernel, DeviceId device))                \
-  X(cuOccupancyMaxActiveBlocks, "cuOccupancyMaxActiveBlocksPerMultiprocessor",                                                             \
-    (int32_t * blocks, Function function, int32_t block_size, size_t dynamic_shared))                                                      \
-  X(cuOccupancyMaxActiveClusters, "cuOccupancyMaxActiveClusters", (int32_t * clusters, Function function, const LaunchConfig* config))     \
+#define KF_CUDA_FUNCTIONS(X)                                                                                                          \
+  X(cuInit, "cuInit", (uint32_t flags))                                                                                               \
+  X(cuDriverGetVersion, "cuDriverGetVersion", (int32_t* version))                                                                     \
+  X(cuGetErrorName, "cuGetErrorName", (Result result, const char** name))                                                             \
+  X(cuGetErrorString, "cuGetErrorString", (Result result, const char** text))                                                         \
+  X(cuDeviceGetCount, "cuDeviceGetCount", (int32_t* count))                                                                           \
+  X(cuDeviceGet, "cuDeviceGet", (DeviceId * device, int32_t ordinal))                                                                 \
+  X(cuDeviceGetName, "cuDeviceGetName", (char* name, int32_t n, DeviceId device))                                                     \
+  X(cuDeviceGetUuid, "cuDeviceGetUuid_v2", (Uuid * uuid, DeviceId device))                                                            \
+  X(cuDeviceGetPCIBusId, "cuDeviceGetPCIBusId", (char* id, int32_t n, DeviceId device))                                               \
+  X(cuDeviceGetAttribute, "cuDeviceGetAttribute", (int32_t* value, int32_t attribute, DeviceId device))                               \
+  X(cuDeviceTotalMem, "cuDeviceTotalMem_v2", (size_t* bytes, DeviceId device))                                                        \
+  X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (Context * context, DeviceId device))                                       \
+  X(cuCtxGetCurrent, "cuCtxGetCurrent", (Context * context))                                                                          \
+  X(cuCtxSetCurrent, "cuCtxSetCurrent", (Context context))                                                                            \
+  X(cuCtxPushCurrent, "cuCtxPushCurrent_v2", (Context context))                                                                       \
+  X(cuCtxPopCurrent, "cuCtxPopCurrent_v2", (Context * context))                                                                       \
+  X(cuCtxSynchronize, "cuCtxSynchronize", ())                                                                                         \
+  X(cuMemAlloc, "cuMemAlloc_v2", (Address * address, size_t bytes))                                                                   \
+  X(cuMemFree, "cuMemFree_v2", (Address address))                                                                                     \
+  X(cuMemCreate, "cuMemCreate", (MemoryHandle * handle, size_t bytes, const AllocationProp* prop, uint64_t flags))                    \
+  X(cuMemRelease, "cuMemRelease", (MemoryHandle handle))                                                                              \
+  X(cuMemExportToShareableHandle, "cuMemExportToShareableHandle", (void* os, MemoryHandle handle, int32_t type, uint64_t flags))      \
+  X(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", (MemoryHandle * handle, void* os, int32_t type))                \
+  X(cuMemGetAllocationGranularity, "cuMemGetAllocationGranularity", (size_t* bytes, const AllocationProp* prop, int32_t option))      \
+  X(cuMemAddressReserve, "cuMemAddressReserve", (Address * address, size_t bytes, size_t alignment, Address hint, uint64_t flags))    \
+  X(cuMemAddressFree, "cuMemAddressFree", (Address address, size_t bytes))                                                            \
+  X(cuMemMap, "cuMemMap", (Address address, size_t bytes, size_t offset, MemoryHandle handle, uint64_t flags))                        \
+  X(cuMemUnmap, "cuMemUnmap", (Address address, size_t bytes))                                                                        \
+  X(cuMemSetAccess, "cuMemSetAccess", (Address address, size_t bytes, const AccessDesc* access, size_t count))                        \
+  X(cuIpcGetMemHandle, "cuIpcGetMemHandle", (IpcHandle * handle, Address address))                                                    \
+  X(cuIpcOpenMemHandle, "cuIpcOpenMemHandle_v2", (Address * address, IpcHandle handle, uint32_t flags))                               \
+  X(cuIpcCloseMemHandle, "cuIpcCloseMemHandle", (Address address))                                                                    \
+  X(cuMemsetD8Async, "cuMemsetD8Async", (Address address, unsigned char value, size_t n, Stream stream))                              \
+  X(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (Address to, Address from, size_t bytes, Stream stream))                               \
+  X(cuStreamCreate, "cuStreamCreate", (Stream * stream, uint32_t flags))                                                              \
+  X(cuStreamSynchronize, "cuStreamSynchronize", (Stream stream))                                                                      \
+  X(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (Stream stream, int32_t mode))                                                   \
+  X(cuStreamEndCapture, "cuStreamEndCapture", (Stream stream, Graph * graph))                                                         \
+  X(cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", (int32_t* mode))                                          \
+  X(cuGraphInstantiate, "cuGraphInstantiateWithFlags", (GraphExec * exec, Graph graph, uint64_t flags))                               \
+  X(cuGraphUpload, "cuGraphUpload", (GraphExec exec, Stream stream))                                                                  \
+  X(cuGraphLaunch, "cuGraphLaunch", (GraphExec exec, Stream stream))                                                                  \
+  X(cuGraphExecDestroy, "cuGraphExecDestroy", (GraphExec exec))                                                                       \
+  X(cuGraphDestroy, "cuGraphDestroy", (Graph graph))                                                                                  \
+  X(cuEventCreate, "cuEventCreate", (Event * event, uint32_t flags))                                                                  \
+  X(cuEventRecord, "cuEventRecord", (Event event, Stream stream))                                                                     \
+  X(cuEventSynchronize, "cuEventSynchronize", (Event event))                                                                          \
+  X(cuEventElapsedTime, "cuEventElapsedTime", (float* milliseconds, Event start, Event end))                                          \
+  X(cuLibraryLoadData, "cuLibraryLoadData",                                                                                           \
+    (LibraryHandle * library, const void* code, void* jit, void** jit_values, uint32_t jit_count, void* options, void** values,       \
+     uint32_t count))                                                                                                                 \
+  X(cuLibraryUnload, "cuLibraryUnload", (LibraryHandle library))                                                                      \
+  X(cuLibraryGetKernel, "cuLibraryGetKernel", (KernelHandle * kernel, LibraryHandle library, const char* name))                       \
+  X(cuKernelGetFunction, "cuKernelGetFunction", (Function * function, KernelHandle kernel))                                           \
+  X(cuKernelGetAttribute, "cuKernelGetAttribute", (int32_t* value, int32_t attribute, KernelHandle kernel, DeviceId device))          \
+  X(cuKernelSetAttribute, "cuKernelSetAttribute", (int32_t attribute, int32_t value, KernelHandle kernel, DeviceId device))           \
+  X(cuOccupancyMaxActiveBlocks, "cuOccupancyMaxActiveBlocksPerMultiprocessor",                                                        \
+    (int32_t* blocks, Function function, int32_t block_size, size_t dynamic_shared))                                                  \
+  X(cuOccupancyMaxActiveClusters, "cuOccupancyMaxActiveClusters", (int32_t* clusters, Function function, const LaunchConfig* config)) \
   X(cuLaunchKernelEx, "cuLaunchKernelEx", (const LaunchConfig* config, Function function, void** parameters, void** extra))
 
 struct Driver {

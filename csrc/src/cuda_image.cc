@@ -20,18 +20,24 @@ namespace {
 constexpr uint16_t kMachine = 190;  // EM_CUDA
 constexpr size_t kSymbolsMax = 1 << 16;
 
-[[noreturn]] void bad(const std::string& text, const std::string& hint = {}) { throw Error(KFR_BAD_CODE, "check the cubin: " + text, hint); }
+[[noreturn]] void bad(const std::string& text, const std::string& hint = {}) {
+  throw Error(KFR_BAD_CODE, "check the cubin: " + text, hint);
+}
 
 class Elf {
  public:
   explicit Elf(std::string_view image) : image_(image) {
-    if (image.size() > kImageBytesMax) bad(std::to_string(image.size()) + " bytes (expected at most " + std::to_string(kImageBytesMax) + ")");
+    if (image.size() > kImageBytesMax)
+      bad(std::to_string(image.size()) + " bytes (expected at most " + std::to_string(kImageBytesMax) + ")");
     if (image.empty()) bad("it is empty");
     auto h = read<Elf64_Ehdr>(0, "the ELF header");
-    if (std::memcmp(h.e_ident, ELFMAG, SELFMAG) != 0) bad("it is no ELF file", "compile to a cubin (NVRTC: --gpu-architecture=sm_XY), not to PTX");
+    if (std::memcmp(h.e_ident, ELFMAG, SELFMAG) != 0)
+      bad("it is no ELF file", "compile to a cubin (NVRTC: --gpu-architecture=sm_XY), not to PTX");
     if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB || h.e_machine != kMachine)
-      bad("it is not for CUDA devices: ELF machine " + std::to_string(h.e_machine) + " (expected " + std::to_string(kMachine) + ", 64-bit)");
-    if (h.e_type != ET_EXEC) bad("it is not linked (ELF type " + std::to_string(h.e_type) + ", expected 2)", "compile without relocatable device code");
+      bad("it is not for CUDA devices: ELF machine " + std::to_string(h.e_machine) + " (expected " + std::to_string(kMachine) +
+          ", 64-bit)");
+    if (h.e_type != ET_EXEC)
+      bad("it is not linked (ELF type " + std::to_string(h.e_type) + ", expected 2)", "compile without relocatable device code");
     if (h.e_shentsize != sizeof(Elf64_Shdr) || h.e_shnum == 0 || h.e_shstrndx >= h.e_shnum) bad("its section headers are malformed");
     for (size_t i = 0; i < h.e_shnum; ++i) sections_.push_back(read<Elf64_Shdr>(at(h.e_shoff, i, sizeof(Elf64_Shdr)), "a section header"));
     for (const Elf64_Shdr& s : sections_) {

@@ -52,8 +52,9 @@ void check_parameters(const Driver& d, KernelHandle kernel, const kf::Kernel& sp
     if (d.cuKernelGetParamInfo(kernel, i, &offset, &bytes) != kSuccess)
       throw Error(KFR_BAD_SPEC, where + std::to_string(spec.args.size()) + " args (the kernel takes " + std::to_string(i) + ")");
     if (bytes != parameter_bytes(spec.args[i])) {
-      throw Error(KFR_BAD_SPEC, where + "arg " + std::to_string(i) + " has " + std::to_string(parameter_bytes(spec.args[i])) +
-                                    " bytes (the kernel takes " + std::to_string(bytes) + ")",
+      throw Error(KFR_BAD_SPEC,
+                  where + "arg " + std::to_string(i) + " has " + std::to_string(parameter_bytes(spec.args[i])) +
+                      " bytes (the kernel takes " + std::to_string(bytes) + ")",
                   "slots are pointers; i32 and f32 have 4 bytes, i64 and f64 have 8");
     }
   }

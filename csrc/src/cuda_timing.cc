@@ -125,9 +125,7 @@ GraphExec Rotation::from(uint32_t start) {
   if (graph == nullptr) {
     Stream stream = device_.ruler().stream();
     graph = std::make_unique<Replay>(device_, stream, [&] {
-      for (uint32_t k = 0; k < inner_; ++k) {
-        program_.launch(slots_.data() + size_t{(start + k) % nsets_} * nslots_, nullptr, stream);
-      }
+      for (uint32_t k = 0; k < inner_; ++k) { program_.launch(slots_.data() + size_t{(start + k) % nsets_} * nslots_, nullptr, stream); }
     });
   }
   return graph->get();

@@ -57,7 +57,8 @@ class Target {
 // The target of a device ordinal. Throws Error(KFR_NO_DEVICE).
 const Target& target_of(int32_t device);
 const Target& host_target();
-const Target& cuda_target(int32_t ordinal);  // 0 to kDevicesMax - 1; nothing of CUDA is touched before one of its functions needs the device
+const Target& cuda_target(
+    int32_t ordinal);  // 0 to kDevicesMax - 1; nothing of CUDA is touched before one of its functions needs the device
 
 }  // namespace kf
 #endif  // KF_TARGET_H_

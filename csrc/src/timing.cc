@@ -94,8 +94,7 @@ void time_plan(const kfr_plan& plan, const TimedSets& sets, uint32_t samples, ui
                void* stream, double* out_ns) {
   try {
     if (sets.nslots != plan.slots()) {
-      throw Error(KFR_BAD_ARGUMENT,
-                  std::to_string(sets.nslots) + " slots in a set (expected " + std::to_string(plan.slots()) + ")");
+      throw Error(KFR_BAD_ARGUMENT, std::to_string(sets.nslots) + " slots in a set (expected " + std::to_string(plan.slots()) + ")");
     }
     if (sets.nsets == 0 || samples == 0 || inner == 0 || sets.nsets > kTimesMax || samples > kTimesMax || inner > kTimesMax)
       throw Error(KFR_BAD_ARGUMENT, "sets, samples and inner must each be 1 to " + std::to_string(kTimesMax));

@@ -123,8 +123,8 @@ TEST_F(CudaBuffer, RefusesWhatCannotBe) {
 // Each step of making one fails once; whatever it had by then is given back.
 TEST_F(CudaBuffer, GivesEverythingBackWhenAStepFails) {
   int64_t memory = fake().alive("memory");
-  for (const char* step : {"cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess", "cuMemsetD8Async", "cuMemExportToShareableHandle",
-                           "cuIpcGetMemHandle", "cuMemAlloc_v2"}) {
+  for (const char* step : {"cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess", "cuMemsetD8Async",
+                           "cuMemExportToShareableHandle", "cuIpcGetMemHandle", "cuMemAlloc_v2"}) {
     bool ipc = std::string(step) == "cuIpcGetMemHandle" || std::string(step) == "cuMemAlloc_v2";
     setenv("KERNELFORGE_BUFFERS", ipc ? "ipc" : "", 1);
     fake().fail(step, 2, 0, 1);

@@ -103,7 +103,8 @@ TEST(CudaDeviceDeathTest, DriversThatDoNotStart) {
                                                     {"805", "CUDA_ERROR_MPS_CONNECTION_FAILED.*hint: CUDA MPS is set up"},
                                                     {"3", "does not survive a fork"}};
   for (const auto& [code, text] : cases) {
-    EXPECT_EXIT(open_in_fresh_process({{"KF_FAKE_FAIL", "cuInit=" + code}}), ExitedWithCode(KFR_NO_DEVICE), "start the CUDA driver: .*" + text);
+    EXPECT_EXIT(open_in_fresh_process({{"KF_FAKE_FAIL", "cuInit=" + code}}), ExitedWithCode(KFR_NO_DEVICE),
+                "start the CUDA driver: .*" + text);
   }
 }
 

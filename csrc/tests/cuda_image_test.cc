@@ -45,7 +45,8 @@ TEST(Cubin, NamesItsKernels) {
 
 TEST(Cubin, WhatIsNoCubin) {
   EXPECT_EQ(refused(""), "check the cubin: it is empty");
-  EXPECT_EQ(refused(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry kf_main() { ret; }\n"), "check the cubin: it is no ELF file");
+  EXPECT_EQ(refused(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry kf_main() { ret; }\n"),
+            "check the cubin: it is no ELF file");
   EXPECT_NE(refused(scale_image()).find("ELF machine 62 (expected 190, 64-bit)"), std::string::npos);
   EXPECT_NE(refused(header([](Elf64_Ehdr& h) { h.e_ident[EI_CLASS] = ELFCLASS32; })).find("machine 190"), std::string::npos);
   EXPECT_NE(refused(header([](Elf64_Ehdr& h) { h.e_type = ET_REL; })).find("it is not linked"), std::string::npos);
@@ -63,8 +64,9 @@ TEST(Cubin, TablesLieInside) {
   EXPECT_NE(refused(header([](Elf64_Ehdr& h) { h.e_shnum = 0; })).find("section headers are malformed"), std::string::npos);
   EXPECT_NE(refused(header([](Elf64_Ehdr& h) { h.e_shstrndx = 99; })).find("section headers are malformed"), std::string::npos);
   EXPECT_NE(refused(header([](Elf64_Ehdr& h) { h.e_shstrndx = 3; })).find("no string table"), std::string::npos);
-  EXPECT_NE(refused(header([](Elf64_Ehdr& h) { h.e_phoff = 1 << 30, h.e_phnum = 1, h.e_phentsize = sizeof(Elf64_Phdr); })).find("program header"),
-            std::string::npos);
+  EXPECT_NE(
+      refused(header([](Elf64_Ehdr& h) { h.e_phoff = 1 << 30, h.e_phnum = 1, h.e_phentsize = sizeof(Elf64_Phdr); })).find("program header"),
+      std::string::npos);
   EXPECT_NE(refused(section(4, [](Elf64_Shdr& s) { s.sh_size = UINT64_MAX; })).find("a section lies outside"), std::string::npos);
   EXPECT_NE(refused(section(4, [](Elf64_Shdr& s) { s.sh_offset = 1 << 30; })).find("a section lies outside"), std::string::npos);
   EXPECT_NE(refused(section(4, [](Elf64_Shdr& s) { s.sh_name = 1 << 20; })).find("a name lies outside"), std::string::npos);

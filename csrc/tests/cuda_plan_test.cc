@@ -1,11 +1,10 @@
 // cuda_plan_test.cc: CUDA plans made, asked, launched, published and refused, through the C functions and the fake driver.
-#include "plan.h"
-
 #include <gtest/gtest.h>
 
 #include <thread>
 
 #include "cuda_support.h"
+#include "plan.h"
 
 namespace kf {
 namespace {
@@ -48,7 +47,8 @@ TEST_F(CudaPlan, ComputesWhatItsKernelSays) {
 }
 
 TEST_F(CudaPlan, ArgumentsHaveTheTypesThatTheSpecSays) {
-  std::string args = R"({"slot": "out0"}, {"int": "0 - 2", "type": "i32"}, {"int": "1 + 4294967296", "type": "i64"}, {"float": "0x1p-1", "type": "f32"},
+  std::string args =
+      R"({"slot": "out0"}, {"int": "0 - 2", "type": "i32"}, {"int": "1 + 4294967296", "type": "i64"}, {"float": "0x1p-1", "type": "f32"},
     {"float": "-2", "type": "f64"}, {"int": "self_numel", "type": "f32"}, {"int": "3", "type": "f64"}, {"slot": "self"})";
   std::string json = cuda_plan_json("p-1", {1000}, "", kernel(block256(R"("smem": "0", "grid": ["1", "1", "1"])"), args));
   PlanPtr plan = make(json, cubin("kf_main params=8,4,8,4,8,4,8,8\n"), 0);
@@ -58,7 +58,8 @@ TEST_F(CudaPlan, ArgumentsHaveTheTypesThatTheSpecSays) {
   ASSERT_EQ(kfr_launch(plan.get(), slots, 2, nullptr, nullptr, nullptr), KFR_OK);
   std::string line = logged("cuLaunchKernelEx").at(0);
   char expected[256];
-  std::snprintf(expected, sizeof expected, " args=8:%llx,4:fffffffe,8:100000001,4:3f000000,8:c000000000000000,4:447a0000,8:4008000000000000,8:%llx",
+  std::snprintf(expected, sizeof expected,
+                " args=8:%llx,4:fffffffe,8:100000001,4:3f000000,8:c000000000000000,4:447a0000,8:4008000000000000,8:%llx",
                 reinterpret_cast<unsigned long long>(&y), reinterpret_cast<unsigned long long>(&x));
   EXPECT_NE(line.find(expected), std::string::npos) << line << "\nexpected " << expected;
 }
@@ -84,7 +85,8 @@ TEST_F(CudaPlan, ArgumentsThatDoNotFitTheirType) {
 TEST_F(CudaPlan, ArgumentsMustBeWhatTheKernelTakes) {
   int64_t libraries = fake().alive("library");
   auto refuse = [&](const std::string& params) {
-    return refusal(plan_with(block256(R"("smem": "0", "grid": ["1", "1", "1"])")), cubin("kf_main params=" + params + "\n"), KFR_BAD_SPEC, 0);
+    return refusal(plan_with(block256(R"("smem": "0", "grid": ["1", "1", "1"])")), cubin("kf_main params=" + params + "\n"), KFR_BAD_SPEC,
+                   0);
   };
   EXPECT_EQ(refuse("8,8,8"), "make a plan: kernel `kf_main`: 2 args (the kernel takes more)");
   EXPECT_EQ(refuse("8"), "make a plan: kernel `kf_main`: 2 args (the kernel takes 1)");
@@ -94,7 +96,8 @@ TEST_F(CudaPlan, ArgumentsMustBeWhatTheKernelTakes) {
 
 TEST_F(CudaPlan, GeometryUsesSizesAndTheDevicesFacts) {
   PlanPtr plan = make(plan_with(R"j("block": ["32", "8", "2"], "smem": "min(smem_optin, 4096)",
-    "grid": ["ceildiv(self_numel, 512)", "sm_count", "max_blocks_per_sm + l2_bytes / 62914560"])j"), cubin(kEmpty), 0);
+    "grid": ["ceildiv(self_numel, 512)", "sm_count", "max_blocks_per_sm + l2_bytes / 62914560"])j"),
+                      cubin(kEmpty), 0);
   // 512 threads and 5 KiB: 4 blocks a multiprocessor by threads.
   EXPECT_EQ(launch_line(plan), "kf_main grid=2,132,5 block=32,8,2 shared=4096");
 }
@@ -113,7 +116,8 @@ TEST_F(CudaPlan, SharedMemoryUpToTheDefaultNeedsNoAsking) {
   fake().clear();
   make(plan_with(block256(R"("smem": "49152", "grid": ["1", "1", "1"])")), cubin(kEmpty), 0);
   EXPECT_TRUE(logged("cuKernelSetAttribute").empty());
-  make(plan_with(block256(R"("smem": "49152", "grid": ["1", "1", "1"])")), cubin("kf_main params=8,8 shared=16\n"), 0);  // with its static part it is more
+  make(plan_with(block256(R"("smem": "49152", "grid": ["1", "1", "1"])")), cubin("kf_main params=8,8 shared=16\n"),
+       0);  // with its static part it is more
   EXPECT_EQ(logged("cuKernelSetAttribute"), std::vector<std::string>{"kf_main 8=49152"});
 }
 
@@ -133,7 +137,8 @@ TEST_F(CudaPlan, ClustersAndCooperativeLaunchesAreAttributes) {
             "kf_main grid=4,2,1 block=256,1,1 shared=0 cluster=2,1,1");
   EXPECT_EQ(launch_line(make(plan_with(three + R"(, "cooperative": true)"), cubin(kEmpty), 0)),
             "kf_main grid=4,2,1 block=256,1,1 shared=0 cooperative");
-  EXPECT_EQ(launch_line(make(plan_with(three + R"(, "cooperative": false)"), cubin(kEmpty), 0)), "kf_main grid=4,2,1 block=256,1,1 shared=0");
+  EXPECT_EQ(launch_line(make(plan_with(three + R"(, "cooperative": false)"), cubin(kEmpty), 0)),
+            "kf_main grid=4,2,1 block=256,1,1 shared=0");
   EXPECT_EQ(launch_line(make(plan_with(three + R"(, "cluster": ["2", "2", "1"], "cooperative": true)"), cubin(kEmpty), 0)),
             "kf_main grid=4,2,1 block=256,1,1 shared=0 cluster=2,2,1 cooperative");
   fake().clear();
@@ -176,8 +181,8 @@ TEST_F(CudaPlan, GeometryThatCannotBe) {
        "512 threads (kernel `kf_main` takes at most 256", KFR_LAUNCH},
       {R"("block": ["256", "1", "1"], "smem": "0", "grid": ["3", "1", "1"], "cluster": ["2", "1", "1"])", kEmpty,
        "a grid of 3x1x1 is no multiple of the cluster 2x1x1", KFR_BAD_SPEC},
-      {R"("block": ["256", "1", "1"], "smem": "0", "grid": ["32", "1", "1"], "cluster": ["4", "4", "2"])", kEmpty, "4x4x2 is more than 16 blocks",
-       KFR_BAD_SPEC},
+      {R"("block": ["256", "1", "1"], "smem": "0", "grid": ["32", "1", "1"], "cluster": ["4", "4", "2"])", kEmpty,
+       "4x4x2 is more than 16 blocks", KFR_BAD_SPEC},
       {R"("block": ["256", "1", "1"], "smem": "0", "grid": ["sm_count * max_blocks_per_sm + 1", "1", "1"], "cooperative": true)", kEmpty,
        "a cooperative launch of 1057 blocks (this device holds 1056 of them at once)", KFR_LAUNCH},
       {R"("work": "1", "grain": "1")", kEmpty, "missing field `block`", KFR_BAD_SPEC},
@@ -213,11 +218,13 @@ TEST_F(CudaPlan, TheImageMustSuitTheDevice) {
   kfr_error error{};
   std::string other = cubin("arch=100\nkf_main params=8,8,4,4,8\n");
   EXPECT_EQ(kfr_plan_create(json.data(), json.size(), other.data(), other.size(), 0, &plan, &error), KFR_BAD_CODE);
-  EXPECT_STREQ(error.text,
-               "make a plan: load the cubin on Fake GPU 0, compute capability 9.0: CUDA_ERROR_NO_BINARY_FOR_GPU (no kernel image is available for "
-               "execution on the device)");
+  EXPECT_STREQ(
+      error.text,
+      "make a plan: load the cubin on Fake GPU 0, compute capability 9.0: CUDA_ERROR_NO_BINARY_FOR_GPU (no kernel image is available for "
+      "execution on the device)");
   EXPECT_NE(std::string(error.hint).find("another architecture"), std::string::npos);
-  EXPECT_NE(refusal(json, cubin("kf_other params=8\n"), KFR_BAD_CODE, 0).find("it has no kernel `kf_main` (it holds `kf_other`)"), std::string::npos);
+  EXPECT_NE(refusal(json, cubin("kf_other params=8\n"), KFR_BAD_CODE, 0).find("it has no kernel `kf_main` (it holds `kf_other`)"),
+            std::string::npos);
   EXPECT_NE(refusal(json, "", KFR_BAD_CODE, 0).find("it is empty"), std::string::npos);
   for (int32_t code : {200, 218, 222, 300, 500}) {
     fake().fail("cuLibraryLoadData", code, 0, 1);
@@ -232,7 +239,8 @@ TEST_F(CudaPlan, TheImageMustSuitTheDevice) {
 
 TEST_F(CudaPlan, ZeroedWorkspacesAreClearedOnTheStreamBeforeTheKernels) {
   std::string kernels = kernel(block256(R"("smem": "0", "grid": ["1", "1", "1"])"), R"({"slot": "self"}, {"slot": "ws0"})");
-  std::string spaces = R"({"bytes": "4 * self_numel", "zeroed": true}, {"bytes": "100", "zeroed": true}, {"bytes": "100", "zeroed": false})";
+  std::string spaces =
+      R"({"bytes": "4 * self_numel", "zeroed": true}, {"bytes": "100", "zeroed": true}, {"bytes": "100", "zeroed": false})";
   PlanPtr plan = make(cuda_plan_json("p-1", {8}, spaces, kernels), cubin(kEmpty), 0);
   std::vector<float> x(8), y(8), ws(8, 7);
   void* slots[] = {x.data(), y.data(), ws.data(), nullptr, nullptr};  // the others are used by no kernel

@@ -131,7 +131,8 @@ KF_ENTRY void kf_main(void** p, const uint32_t*, const uint32_t*) {
 })"));
 }
 
-std::string cuda_plan_json(const std::string& id, const std::vector<int64_t>& sizes, const std::string& workspaces, const std::string& kernels) {
+std::string cuda_plan_json(const std::string& id, const std::vector<int64_t>& sizes, const std::string& workspaces,
+                           const std::string& kernels) {
   std::string host = plan_json(id, sizes);
   size_t spec = host.find("\"spec\"");
   return host.substr(0, spec) + R"("spec": {"schema": 1, "constants": {}, "workspaces": [)" + workspaces + R"(], "kernels": [)" + kernels +
@@ -139,7 +140,8 @@ std::string cuda_plan_json(const std::string& id, const std::vector<int64_t>& si
 }
 
 std::string cuda_plan_json(const std::string& id, const std::vector<int64_t>& sizes) {
-  return cuda_plan_json(id, sizes, "", R"j({"entry": "kf_main", "grid": ["ceildiv(out0_numel, 256)", "1", "1"], "block": ["256", "1", "1"], "smem": "0",
+  return cuda_plan_json(id, sizes, "",
+                        R"j({"entry": "kf_main", "grid": ["ceildiv(out0_numel, 256)", "1", "1"], "block": ["256", "1", "1"], "smem": "0",
     "args": [{"slot": "self"}, {"slot": "out0"}, {"float": "0x1p+1", "type": "f32"}, {"int": "1", "type": "i32"}, {"int": "out0_numel", "type": "i64"}]})j");
 }
 

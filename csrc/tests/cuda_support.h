@@ -49,7 +49,8 @@ std::string scale_cubin();
 // A plan of aten::relu for scale_cubin(): y = 2x + 1, blocks of 256.
 std::string cuda_plan_json(const std::string& id, const std::vector<int64_t>& sizes);
 // The same with other kernels and workspaces.
-std::string cuda_plan_json(const std::string& id, const std::vector<int64_t>& sizes, const std::string& workspaces, const std::string& kernels);
+std::string cuda_plan_json(const std::string& id, const std::vector<int64_t>& sizes, const std::string& workspaces,
+                           const std::string& kernels);
 
 struct BufferFree {
   void operator()(kfr_buffer* b) const { kfr_buffer_free(b); }

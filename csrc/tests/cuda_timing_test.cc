@@ -39,11 +39,12 @@ std::string counting_plan(const std::string& workspaces = "", const std::string&
     "args": [{"slot": "self"}, )" + second + "]}");
 }
 
-kfr_status time_it(const PlanPtr& plan, const Sets& sets, uint32_t samples, uint32_t inner, int32_t warm, std::vector<double>* ns, kfr_error* error) {
+kfr_status time_it(const PlanPtr& plan, const Sets& sets, uint32_t samples, uint32_t inner, int32_t warm, std::vector<double>* ns,
+                   kfr_error* error) {
   ns->assign(samples, -1);
   auto nsets = static_cast<uint32_t>(sets.memory.size());
-  return kfr_time_plan(plan.get(), sets.slots.data(), nsets, static_cast<uint32_t>(sets.slots.size()) / nsets, samples, inner, warm, nullptr, nullptr,
-                       ns->data(), error);
+  return kfr_time_plan(plan.get(), sets.slots.data(), nsets, static_cast<uint32_t>(sets.slots.size()) / nsets, samples, inner, warm,
+                       nullptr, nullptr, ns->data(), error);
 }
 
 TEST_F(CudaTiming, ASampleIsAGraphOfInnerLaunchesBetweenEvents) {
@@ -65,7 +66,8 @@ TEST_F(CudaTiming, WithFewLaunchesEverySetHasItsTurn) {
   std::vector<double> ns;
   kfr_error error{};
   ASSERT_EQ(time_it(plan, sets, 8, 1, 0, &ns, &error), KFR_OK) << error.text;
-  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(*at(sets.memory[i]), 100 * static_cast<float>(i + 1) + 2) << "or its data would lie in the cache";
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(*at(sets.memory[i]), 100 * static_cast<float>(i + 1) + 2) << "or its data would lie in the cache";
 }
 
 TEST_F(CudaTiming, TheDelayComesFirstAndTheEventsStandAroundTheGraphAlone) {
@@ -75,7 +77,8 @@ TEST_F(CudaTiming, TheDelayComesFirstAndTheEventsStandAroundTheGraphAlone) {
   ASSERT_EQ(time_it(plan, sets, 1, 2, 0, &ns, nullptr), KFR_OK);
   std::string log = fake().log();
   size_t wait = log.rfind("cuCtxSynchronize"), delay = log.find("cuGraphLaunch 64 nodes", wait), start = log.find("cuEventRecord", delay),
-         graph = log.find("cuGraphLaunch 2 nodes", start), stop = log.find("cuEventRecord", graph), done = log.find("cuEventSynchronize", stop);
+         graph = log.find("cuGraphLaunch 2 nodes", start), stop = log.find("cuEventRecord", graph),
+         done = log.find("cuEventSynchronize", stop);
   EXPECT_NE(done, std::string::npos) << log.substr(wait);
   EXPECT_EQ(std::count(log.begin() + static_cast<long>(start), log.begin() + static_cast<long>(graph), '\n'), 1) << "one call between";
 }
@@ -160,8 +163,9 @@ TEST_F(CudaTiming, AFailureEndsTheCaptureAndLeavesNothing) {
   plan = make(counting_plan(), counting_cubin(), 0);
   int64_t graphs = fake().alive("graph"), execs = fake().alive("exec");
   kfr_error error{};
-  for (const char* step : {"cuStreamBeginCapture_v2", "cuLaunchKernelEx", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphUpload",
-                           "cuGraphLaunch", "cuEventRecord", "cuEventSynchronize", "cuEventElapsedTime", "cuCtxSynchronize"}) {
+  for (const char* step :
+       {"cuStreamBeginCapture_v2", "cuLaunchKernelEx", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphUpload",
+        "cuGraphLaunch", "cuEventRecord", "cuEventSynchronize", "cuEventElapsedTime", "cuCtxSynchronize"}) {
     fake().fail(step, 999, 0, 1);
     kfr_status status = time_it(plan, sets, 1, 3, 0, &ns, &error);
     EXPECT_EQ(status, KFR_DRIVER) << step;

@@ -45,9 +45,8 @@ void read_pairs(const char* variable, F&& each) {
 
 void read_environment() {
   read_pairs("KF_FAKE_CUDA", [](const std::string& name, int64_t value) { state().can[name] = value; });
-  read_pairs("KF_FAKE_FAIL", [](const std::string& name, int64_t value) {
-    state().injected[name] = {static_cast<Result>(value), 0, INT32_MAX};
-  });
+  read_pairs("KF_FAKE_FAIL",
+             [](const std::string& name, int64_t value) { state().injected[name] = {static_cast<Result>(value), 0, INT32_MAX}; });
 }
 
 }  // namespace
@@ -73,10 +72,14 @@ Call::Call(const char* symbol, unsigned needs, const std::string& text) : refuse
       return;
     }
   }
-  if ((needs & kStarted) && !s.started) refused = kNotInitialized;
-  else if ((needs & kContext) && current() == nullptr) refused = kInvalidContext;
-  else if ((needs & kContext) && s.fault != 0) refused = s.fault;
-  else if ((needs & kUnsafe) && s.capture_elsewhere && capture_mode != kCaptureRelaxed) refused = kCaptureUnsupported;
+  if ((needs & kStarted) && !s.started)
+    refused = kNotInitialized;
+  else if ((needs & kContext) && current() == nullptr)
+    refused = kInvalidContext;
+  else if ((needs & kContext) && s.fault != 0)
+    refused = s.fault;
+  else if ((needs & kUnsafe) && s.capture_elsewhere && capture_mode != kCaptureRelaxed)
+    refused = kCaptureUnsupported;
 }
 
 KF_FAKE Result cuInit(uint32_t) {
@@ -131,9 +134,9 @@ KF_FAKE Result cuDeviceGetPCIBusId(char* id, int32_t n, DeviceId device) {
 KF_FAKE Result cuDeviceGetAttribute(int32_t* value, int32_t attribute, DeviceId) {
   Call call("cuDeviceGetAttribute", kStarted, std::to_string(attribute));
   auto can = [&](const char* what) { return static_cast<int32_t>(state().can[what]); };
-  const std::map<int32_t, int32_t> values = {{kWarpSize, 32},           {kSmCount, 132},         {kL2CacheSize, 62914560},
-                                             {kCapabilityMajor, can("major")}, {kCapabilityMinor, 0}, {kSharedOptin, 232448},
-                                             {kVirtualMemory, can("vmm")}, {kPosixDescriptors, can("vmm")}};
+  const std::map<int32_t, int32_t> values = {
+      {kWarpSize, 32},       {kSmCount, 132},        {kL2CacheSize, 62914560},     {kCapabilityMajor, can("major")},
+      {kCapabilityMinor, 0}, {kSharedOptin, 232448}, {kVirtualMemory, can("vmm")}, {kPosixDescriptors, can("vmm")}};
   auto at = values.find(attribute);
   if (at == values.end()) return kInvalidValue;
   *value = at->second;

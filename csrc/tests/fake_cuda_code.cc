@@ -140,7 +140,8 @@ KF_FAKE Result cuLibraryLoadData(LibraryHandle* library, const void* code, void*
                                  void** values, uint32_t count) {
   Call call("cuLibraryLoadData", kStarted | kUnsafe);
   if (call.refused != 0) return call.refused;
-  if (jit != nullptr || jit_values != nullptr || jit_count != 0 || options != nullptr || values != nullptr || count != 0) return kInvalidValue;
+  if (jit != nullptr || jit_values != nullptr || jit_count != 0 || options != nullptr || values != nullptr || count != 0)
+    return kInvalidValue;
   auto image = static_cast<const char*>(code);
   auto loaded = std::make_unique<LibraryTag>();
   std::map<std::string, Section> sections = sections_of(image);
@@ -174,17 +175,23 @@ KF_FAKE Result cuKernelGetFunction(Function* function, KernelHandle kernel) {
 }
 KF_FAKE Result cuKernelGetAttribute(int32_t* value, int32_t attribute, KernelHandle kernel, DeviceId) {
   Call call("cuKernelGetAttribute", kStarted, std::to_string(attribute));
-  if (attribute == kMaxThreads) *value = kernel->threads;
-  else if (attribute == kSharedStatic) *value = kernel->shared;
-  else return kInvalidValue;
+  if (attribute == kMaxThreads)
+    *value = kernel->threads;
+  else if (attribute == kSharedStatic)
+    *value = kernel->shared;
+  else
+    return kInvalidValue;
   return call.refused;
 }
 KF_FAKE Result cuKernelSetAttribute(int32_t attribute, int32_t value, KernelHandle kernel, DeviceId) {
   Call call("cuKernelSetAttribute", kStarted, kernel->name + " " + std::to_string(attribute) + "=" + std::to_string(value));
   if (call.refused != 0) return call.refused;
-  if (attribute == kNonPortableCluster) kernel->wide_cluster = value;
-  else if (attribute == kMaxDynamicShared && kernel->shared + value <= kSharedOptinMax) kernel->allowed = value;
-  else return kInvalidValue;
+  if (attribute == kNonPortableCluster)
+    kernel->wide_cluster = value;
+  else if (attribute == kMaxDynamicShared && kernel->shared + value <= kSharedOptinMax)
+    kernel->allowed = value;
+  else
+    return kInvalidValue;
   return 0;
 }
 Result parameter_info(KernelHandle kernel, size_t index, size_t* offset, size_t* bytes) {
@@ -251,7 +258,8 @@ KF_FAKE Result cuLaunchKernelEx(const LaunchConfig* config, Function function, v
     std::snprintf(word, sizeof word, "%s%zu:%llx", i == 0 ? "" : ",", kernel.parameters[i], static_cast<unsigned long long>((*values)[i]));
     text += word;
   }
-  Call call("cuLaunchKernelEx", kStarted | kContext, text + " stream=" + std::to_string(config->stream == nullptr ? 0 : config->stream->number));
+  Call call("cuLaunchKernelEx", kStarted | kContext,
+            text + " stream=" + std::to_string(config->stream == nullptr ? 0 : config->stream->number));
   if (call.refused != 0) return call.refused;
   if (bad != 0 || extra != nullptr) return bad != 0 ? bad : kInvalidValue;
   State& s = state();

@@ -174,7 +174,8 @@ KF_FAKE Result cuMemMap(Address address, size_t bytes, size_t offset, MemoryHand
   if (call.refused != 0) return call.refused;
   auto block = books().handles.find(handle);
   auto reservation = books().reservations.upper_bound(address);
-  bool reserved = reservation != books().reservations.begin() && (--reservation, address + bytes <= reservation->first + reservation->second);
+  bool reserved =
+      reservation != books().reservations.begin() && (--reservation, address + bytes <= reservation->first + reservation->second);
   if (block == books().handles.end() || !reserved || flags != 0 || offset + bytes > block->second.bytes) return kInvalidValue;
   books().mappings[address] = {bytes, fcntl(block->second.fd, F_DUPFD_CLOEXEC, 0), false};
   ++state().alive["mapping"];

@@ -72,9 +72,9 @@ struct State {
   std::recursive_mutex mutex;
   std::string log, shown, complaints;
   std::map<std::string, Injected> injected;
-  std::map<std::string, int64_t> can{{"devices", 1},   {"driver", 13000}, {"major", 9}, {"vmm", 1},
-                                     {"read_only", 1}, {"memory", int64_t{1} << 40}, {"kernel_ns", 10000},
-                                     {"occupancy", -1}, {"clusters", -1}};
+  std::map<std::string, int64_t> can{{"devices", 1},       {"driver", 13000}, {"major", 9},
+                                     {"vmm", 1},           {"read_only", 1},  {"memory", int64_t{1} << 40},
+                                     {"kernel_ns", 10000}, {"occupancy", -1}, {"clusters", -1}};
   std::map<std::string, int64_t> alive;
   Result fault = 0, next_fault = 0;
   bool started = false, capture_elsewhere = false;

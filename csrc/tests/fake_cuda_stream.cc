@@ -61,7 +61,9 @@ KF_FAKE Result cuGraphInstantiateWithFlags(GraphExec* exec, Graph graph, uint64_
   ++state().alive["exec"];
   return 0;
 }
-KF_FAKE Result cuGraphUpload(GraphExec exec, Stream) { return Call("cuGraphUpload", kStarted | kContext, std::to_string(exec->number)).refused; }
+KF_FAKE Result cuGraphUpload(GraphExec exec, Stream) {
+  return Call("cuGraphUpload", kStarted | kContext, std::to_string(exec->number)).refused;
+}
 KF_FAKE Result cuGraphLaunch(GraphExec exec, Stream stream) {
   Call call("cuGraphLaunch", kStarted | kContext,
             std::to_string(exec->nodes.size()) + " nodes stream=" + std::to_string(stream == nullptr ? 0 : stream->number));
