@@ -17,6 +17,9 @@ STAMP   := $(VENV)/.stamp
 # NVRTC of torch's wheels, for the tests that compile device code (no GPU is needed for that).
 NVRTC    = $(abspath $(firstword $(wildcard $(VENV)/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.1?)))
 
+# go-nvml calls what NVML's header calls deprecated; the same flags everywhere keep Go's cache whole.
+export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
+
 # torchvision that belongs to each torch (they are released in pairs).
 VISION_2.11 := 0.26.*
 VISION_2.12 := 0.27.*
