@@ -14,7 +14,13 @@ type cudaCat struct{}
 
 func (cudaCat) Name() string { return "cat" }
 
-func (cudaCat) Applies(c *card.Card) bool { return (cat{}).Applies(c) }
+func (cudaCat) Applies(c *card.Card) bool {
+	if !(cat{}).Applies(c) {
+		return false
+	}
+	s, _, _ := catSignature(c, 2)
+	return len(s.args) <= maxArgs
+}
 
 // joined is how a card's inputs meet the output: a walk that holds for all of them, in which `@` stands for an input's number.
 func joined(c *card.Card) (w walk, dim, inputs int) {
@@ -53,31 +59,46 @@ func (cudaCat) Params(c *card.Card, f propose.Facts) []Param {
 	return append([]Param{vector}, tiles(c, f)...)
 }
 
-func (cudaCat) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
+// catSignature has an input's slot, its slice's beginning, its count and its walk, one input after the other. lines is the text that picks the walk
+// of a block's input, largest the elements of the largest one.
+func catSignature(c *card.Card, vector int) (s signature, lines, largest string) {
 	w, dim, inputs := joined(c)
-	s := signatureOf(c)
+	s = signatureOf(c)
 	s.out("OUT", "out", "out0")
-	lines, before, blocks := "", "0", "1"
+	before, counts := "0", []string{}
 	for k := range inputs {
 		name := fmt.Sprintf("tensors_%d", k)
 		mine := w.named(strconv.Itoa(k))
 		s.in("IN0", fmt.Sprintf("in%d", k), name)
 		s.size(fmt.Sprintf("start%d", k), fmt.Sprintf("(%s) * out0_stride%d", before, dim))
 		s.size(fmt.Sprintf("count%d", k), name+"_numel")
-		walks := mine.declare(&s, fmt.Sprintf("i%d_", k), p["VEC"])
 		lines += fmt.Sprintf("  case %d: {\n%s    on.out = out + start%d;\n    on.a = in%d;\n    vectors = i%d_vectors;\n    elements = i%d_elements;\n    count = count%d;\n    break;\n  }\n",
-			k, walks, k, k, k, k, k)
+			k, mine.declare(&s, fmt.Sprintf("i%d_", k), vector), k, k, k, k, k)
 		before += fmt.Sprintf(" + %s_size%d", name, dim)
-		blocks = fmt.Sprintf("max(%s, ceildiv(%s_numel, %d))", blocks, name, p["VEC"]*p["THREADS"]*p["UNROLL"])
+		counts = append(counts, name+"_numel")
 	}
+	return s, strings.TrimSuffix(lines, "\n"), maximum(counts)
+}
+
+// maximum is the largest of some expressions, in halves: expressions must not nest deeply.
+func maximum(list []string) string {
+	if len(list) == 1 {
+		return list[0]
+	}
+	return fmt.Sprintf("max(%s, %s)", maximum(list[:len(list)/2]), maximum(list[len(list)/2:]))
+}
+
+func (cudaCat) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
+	w, _, inputs := joined(c)
+	s, lines, largest := catSignature(c, p["VEC"])
 	element := bitsType(c.Variants[0].Call.Outputs[0].DType)
 	constants := map[string]string{
 		"OUT": element, "IN0": element, "RESULT": element, "ARITY": "1", "UNIT": strconv.Itoa(w.units()), "DIMS": strconv.Itoa(len(w.sizes)), "INDEX": s.index(),
 	}
-	kernel := launch("kf_main", waves(blocks, p), p["THREADS"], s)
+	kernel := launch("kf_main", waves(fmt.Sprintf("ceildiv(%s, %d)", largest, p["VEC"]*p["THREADS"]*p["UNROLL"]), p), p["THREADS"], s)
 	kernel.Grid[1] = strconv.Itoa(inputs)
 	return card.Candidate{
-		Source: cudaPage("cat", map[string]string{"parameters": s.parameters(), "walks": strings.TrimSuffix(lines, "\n")}),
+		Source: cudaPage("cat", map[string]string{"parameters": s.parameters(), "walks": lines}),
 		Spec:   deviceSpec(p, constants, []card.Kernel{kernel}),
 	}, nil
 }

@@ -202,6 +202,43 @@ func TestConstantsForCudaAreNoWordsOfThePrelude(t *testing.T) {
 	}
 }
 
+// A kernel has at most as many arguments as the runtime takes, and no expression is longer than it reads.
+func TestCatOfManyInputs(t *testing.T) {
+	most := 0
+	for count := 2; count <= 40; count++ {
+		sizes, out := []int64{4, 6, 5, 7}, []int64{4, 6 * int64(count), 5, 7}
+		gaps := tensorArg("", "float32", []int64{2000, 300, 50, 7}, sizes...)
+		gaps.Strides[3] = 1
+		items := make([]card.Arg, count)
+		for i := range items {
+			items[i] = gaps
+		}
+		c := onCuda(cudaCall("cat", "float32", laid(out), out, card.Arg{Name: "tensors", Kind: "tensors", Items: items}, plainArg("dim", "int", 1)))
+		if !(cudaCat{}).Applies(c) {
+			continue
+		}
+		most = count
+		candidate, err := Make(cudaCat{}, c, h200, Points(cudaCat{}.Params(c, h200))[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		kernel := candidate.Spec.Kernels[0]
+		if len(kernel.Args) > 256 {
+			t.Fatalf("%d inputs: %d arguments (expected at most 256)", count, len(kernel.Args))
+		}
+		longest := len(kernel.Grid[0])
+		for _, arg := range kernel.Args {
+			longest = max(longest, len(arg.Int))
+		}
+		if longest > 1024 {
+			t.Fatalf("%d inputs: an expression of %d bytes (expected at most 1024)", count, longest)
+		}
+	}
+	if most < 10 {
+		t.Errorf("cat serves at most %d inputs (expected 10 or more)", most)
+	}
+}
+
 // walked is the walk of a call's output and of its tensors.
 func walked(calls ...card.Call) walk {
 	c := onCuda(calls...)
