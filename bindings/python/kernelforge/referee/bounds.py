@@ -17,6 +17,8 @@ from .operators import Kind, Operator
 from .rule import ACCUMULATE, ENVELOPE, PROBE_GRID, ROUNDING, TERMS, UNIT
 from .together import Together
 
+_HALVES = (torch.float16, torch.bfloat16)
+_SQUARES_FIT = 1e15  # and sums of them
 _LARGEST = float(torch.finfo(torch.float32).max)
 _INTEGER = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -59,6 +61,8 @@ class Bound:
         aggregate: whether T3 applies: on data like the model's. Special values break its statistics.
         probe: whether T6 applies: the inputs were integers small enough to be exact.
         statistic: a mean or deviation that a norm saves. Of a row with an infinity, eager's recurrence makes NaN and the definition an infinity.
+        narrow: keep the reference of a half type in float32, whose rounding is 2^-13 of the type's own: less memory, and candidates are compared in
+            half the time. Default: on a device, where memory and its speed are what limits.
     """
 
     def __init__(
@@ -73,14 +77,17 @@ class Bound:
         aggregate: bool = False,
         probe: bool = False,
         statistic: bool = False,
+        narrow: bool | None = None,
     ) -> None:
         self.name, self.kind, self.eager, self._statistic = name, kind, eager, statistic
         self._probe, self._held = False, 0
         if kind == "bounded" and eager.numel():
             assert wide is not None and groups is not None
             self._bound(wide, scale, groups, aggregate)
-            self._held = self._wide.nbytes + self._allowed.nbytes + (groups.nbytes if aggregate else 0)
             self._probe = probe and torch.equal((wide / PROBE_GRID).round() * PROBE_GRID, eager.double())
+            if (eager.is_cuda if narrow is None else narrow) and eager.dtype in _HALVES:
+                self._narrow()
+            self._held = self._wide.nbytes + self._allowed.nbytes + (groups.nbytes if aggregate else 0)
 
     def _bound(self, wide: torch.Tensor, scale: torch.Tensor | None, groups: Groups, aggregate: bool) -> None:
         dtype, eager = self.eager.dtype, self.eager.double()
@@ -112,6 +119,13 @@ class Bound:
         # Where eager overflowed on the way to a result that its type can hold, it says nothing.
         self._silent = ~finite & torch.isfinite(wide.to(dtype)) if self._finite is not None else None
         self._together = Together(eager, wide, terms, usual, groups, dtype) if aggregate else None
+
+    def _narrow(self) -> None:
+        """Keep the reference in float32, where its squares fit there."""
+        if float(self._wide.abs().max()) < _SQUARES_FIT:  # a NaN keeps it as it is
+            self._wide = self._wide.float()
+            if self._together is not None:
+                self._together.narrow(self._wide)
 
     @property
     def best(self) -> torch.Tensor:
@@ -146,10 +160,11 @@ class Bound:
         return self._wrong(out, "T1 bit for bit", different) if bool(different.any()) else Finding("ok")
 
     def _close(self, out: torch.Tensor) -> Finding:
-        value = out.double()
+        value = out.to(self._wide.dtype)
         if not bool(torch.isfinite(out).all()):
             # An infinity where the reference is near the end of the range counts as the number after the largest.
             beyond = torch.finfo(out.dtype).max * (1 + UNIT[out.dtype])
+            value = out.double()
             value = torch.where(torch.isinf(value), value.sign() * beyond, value)
         error = value - self._wide
         ratio = error.abs().div_(self._allowed)

@@ -61,6 +61,10 @@ class Together:
         self._rows = ROW_RATIO * torch.maximum(mine, often * size) + RMSE_UNITS[dtype] * self._by_group(slack)
         self._rows += torch.finfo(dtype).tiny
 
+    def narrow(self, wide: torch.Tensor) -> None:
+        """Take this reference, in float32, in place of the one in float64: here its signs alone are needed."""
+        self._wide = wide
+
     def compare(self, error: torch.Tensor) -> tuple[str, float] | None:
         """Return which test a candidate's errors fail and by what factor, or None. error: its values minus the reference's."""
         error = self._kept(error)
@@ -105,5 +109,5 @@ class Together:
 
     def _means(self, error: torch.Tensor) -> tuple[float, float]:
         """The mean error, and the mean error away from zero: truncation is a bias of the second kind only."""
-        outward = torch.dot(error.reshape(-1), self._wide.sign().reshape(-1).nan_to_num_())
+        outward = torch.dot(error.reshape(-1), self._wide.sign().to(error.dtype).reshape(-1).nan_to_num_())
         return self._mean(error), float(outward) / self._n
