@@ -4,7 +4,7 @@
     python bench/models.py vae --budget-s 540
 
 `resnet50` is torchvision's, float16, channels_last, batch 256; `vae` the decoder of Stable Diffusion 3.5 (bench/vae.py), bfloat16, 1024 px. Two stages,
-each saved when it ends: `optimize` searches, confirms, times the whole model with plans on and off, plain and under CUDA graphs, and holds its outputs
+each saved when it ends (and what the search has so far, every 20 s, in a `.partial.json` beside the result): `optimize` searches, confirms, times the whole model with plans on and off, plain and under CUDA graphs, and holds its outputs
 against eager's; `served` loads the pack in a fresh process, as a user would, and measures there again. Ended early or killed, the same command goes on:
 the search from its store, the stages from the result file. `--fresh` begins again.
 """
@@ -16,6 +16,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ RESULTS = ROOT / "bench/results"
 HOME = ROOT / "build/bench-models"  # store, packs and compiled candidates
 SEARCH_PART = 0.7  # of the budget; profile, the whole model and its float64 reference take the rest
 LEAST_SERVED_S, PAIRS = 45.0, 30
+PARTIAL_S = 20.0
 GOALS = {"resnet50": 1.10, "vae": 2.0}  # lower bounds of the ratio
 
 
@@ -51,7 +53,44 @@ TITLES = {
 }
 
 
-def optimize(name: str, budget_s: float, candidates: int, fresh: bool) -> dict[str, Any]:
+class Partial(threading.Thread):
+    """Writes what a search has so far, so that a machine that is taken away leaves something."""
+
+    def __init__(self, path: Path, study: str) -> None:
+        super().__init__(daemon=True)
+        self.path, self.study, self.stopped = path, study, threading.Event()
+
+    def run(self) -> None:
+        from kernelforge import _studies
+        from kernelforge.errors import KernelForgeError
+
+        while not self.stopped.wait(PARTIAL_S):
+            try:
+                found = _studies.load(self.study, None)
+            except KernelForgeError:
+                continue  # it has not begun
+            runs = [
+                {k: r.get(k) for k in ("card", "overload", "state", "why", "best", "confirmed")}
+                | {
+                    "nodes": len(r["nodes"]) - 1,
+                    "verdicts": _studies.verdicts(r),
+                    "winners": len(r["winners"]),
+                }
+                for r in found["runs"]
+            ]
+            save(self.path, {"study": self.study, "spend": found["spend"], "runs": runs})
+
+    def __enter__(self) -> Partial:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stopped.set()
+        self.join()
+        self.path.unlink(missing_ok=True)
+
+
+def optimize(name: str, budget_s: float, candidates: int, fresh: bool, partial: Path) -> dict[str, Any]:
     """Search and measure; return the report's data."""
     import torch
 
@@ -60,7 +99,7 @@ def optimize(name: str, budget_s: float, candidates: int, fresh: bool) -> dict[s
 
     model, inputs, note = MODELS[name]()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), Partial(partial, name):
             kernelforge.optimize(
                 model,
                 inputs,
@@ -148,8 +187,8 @@ def slug(device: str) -> str:
     return "-".join(words[:2]) if words[:1] == ["rtx"] else (words[0] if words else "gpu")
 
 
-def begin_optimize(name: str, args: argparse.Namespace) -> dict[str, Any]:
-    data = optimize(name, args.budget_s, args.candidates, args.fresh)
+def begin_optimize(name: str, args: argparse.Namespace, path: Path) -> dict[str, Any]:
+    data = optimize(name, args.budget_s, args.candidates, args.fresh, path.with_suffix(".partial.json"))
     pack = data.pop("pack")
     return {
         **{k: v for k, v in data.items() if k not in ("store", "page", "tree")},
@@ -226,7 +265,7 @@ def main() -> int:
     wanted = {"budget_s": args.budget_s, "candidates": args.candidates}
     # A result that this commit has not made, or that a larger budget may better, is made again: the study answers at once if it has nothing to add.
     if result.get("wanted") != wanted or result.get("commit") != (args.commit or commit()):
-        result = {**begin_optimize(args.model, args), "wanted": wanted}
+        result = {**begin_optimize(args.model, args, path), "wanted": wanted}
         save(path, result)
         print(words(result), flush=True)
     left_s = args.budget_s - (time.monotonic() - began)
