@@ -40,8 +40,7 @@ var builtWorker = sync.OnceValues(func() (string, error) {
 	}
 	temporary = append(temporary, folder)
 	path := filepath.Join(folder, "kernelforge-worker")
-	build := exec.Command("go", "build", "-o", path, "../cmd/kernelforge-worker")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build := exec.Command("go", "build", "-ldflags=-extldflags=-Wl,-z,lazy", "-o", path, "../cmd/kernelforge-worker")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", errors.New(string(out))
 	}

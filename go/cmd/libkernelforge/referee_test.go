@@ -50,8 +50,7 @@ func workerProgram(t *testing.T) string {
 		return path
 	}
 	path := filepath.Join(t.TempDir(), "kernelforge-worker")
-	command := exec.Command("go", "build", "-o", path, "../kernelforge-worker")
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	command := exec.Command("go", "build", "-ldflags=-extldflags=-Wl,-z,lazy", "-o", path, "../kernelforge-worker")
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("build the worker: %v\n%s", err, out)
 	}

@@ -40,6 +40,9 @@ type jsonRaw string
 
 func (j jsonRaw) MarshalJSON() ([]byte, error) { return []byte(j), nil }
 
+// temporary is removed when the tests end.
+var temporary string
+
 var builtProgram = sync.OnceValues(func() (string, error) {
 	if program := os.Getenv("KF_WORKER"); program != "" {
 		return program, nil
@@ -48,6 +51,7 @@ var builtProgram = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	temporary = folder
 	program := filepath.Join(folder, "kernelforge-worker")
 	build := exec.Command("go", "build", "-ldflags=-extldflags=-Wl,-z,lazy", "-o", program, "../../cmd/kernelforge-worker")
 	if out, err := build.CombinedOutput(); err != nil {

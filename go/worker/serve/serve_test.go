@@ -20,7 +20,14 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if temporary != "" {
+			os.RemoveAll(temporary)
+		}
+		os.Exit(code)
+	}))
+}
 
 // realRuntime is libkfruntime.so: `make test` names it.
 func realRuntime(t *testing.T) string {
@@ -262,14 +269,9 @@ func TestAWorkspaceEndsAtItsGuard(t *testing.T) {
 // started starts the real program.
 func started(t *testing.T) *worker.Worker {
 	t.Helper()
-	program := os.Getenv("KF_WORKER")
-	if program == "" {
-		program = filepath.Join(t.TempDir(), "kernelforge-worker")
-		build := exec.Command("go", "build", "-o", program, "../../cmd/kernelforge-worker")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+	program, err := builtProgram()
+	if err != nil {
+		t.Fatal(err)
 	}
 	w, err := worker.Start(t.Context(), worker.Config{Path: program, Runtime: realRuntime(t), Scratch: t.TempDir(), Threads: 2})
 	if err != nil {
