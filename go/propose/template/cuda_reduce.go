@@ -119,17 +119,21 @@ func (cudaReduceRows) Params(c *card.Card, f propose.Facts) []Param {
 	size := itemSizes[argument(c.Variants[0].Call, "self").DType]
 	fewest, longest := rows.lengths()
 	most := min(rowVector(&kept, &rows, 16/size), floorPower(fewest))
-	vectors := longest / int64(most)
+	best := most
+	if longest%int64(most) != 0 && longest < int64(64*most) {
+		best = 1 // short rows that begin anywhere: most of a row would be its ends
+	}
+	vectors := longest / int64(best)
 	team := min(max(floorPower(vectors/2), 4), 256)
 	unroll := 1
 	if vectors >= int64(8*team) {
 		unroll = 4
 	}
 	return []Param{
-		{"VEC", powers(1, most), most},
+		{"VEC", powers(1, most), best},
 		{"TEAM", powers(4, min(512, max(8, 2*floorPower(vectors)))), team},
 		{"UNROLL", []int{1, 2, 4}, unroll},
-		cuts(&kept, longest/int64(8*most*team), 256/team, f),
+		cuts(&kept, longest/int64(8*best*team), 256/team, f),
 	}
 }
 
@@ -159,14 +163,14 @@ func (cudaReduceColumns) Params(c *card.Card, f propose.Facts) []Param {
 	}
 }
 
-// cuts offers to cut the elements of an output into parts, at most `longest` of them: as many as give each multiprocessor three blocks of
+// cuts offers to cut the elements of an output into parts, at most `longest` of them: as many as give each multiprocessor six blocks of
 // `each` outputs.
 func cuts(kept *walk, longest int64, each int, f propose.Facts) Param {
 	outputs, _ := kept.lengths()
 	blocks := max(1, outputs/int64(each))
-	most := min(256, floorPower(longest))
-	best := min(most, floorPower(3*int64(max(f.SMCount, 1))/blocks))
-	values := []int{1, 4, 16, 64, 256, best}
+	most := min(1024, floorPower(longest))
+	best := min(most, floorPower(6*int64(max(f.SMCount, 1))/blocks))
+	values := []int{1, 4, 16, 64, 256, 1024, best}
 	values = slices.DeleteFunc(values, func(v int) bool { return v > most })
 	slices.Sort(values)
 	return Param{"PARTS", slices.Compact(values), best}
