@@ -234,8 +234,8 @@ def words(result: dict[str, Any]) -> str:
         if found.get(f"{part}ratio"):
             values = (found[f"{part}{k}"] for k in ("eager_ms", "kernelforge_ms", "ratio", "low", "high"))
             lines.append("{}: {:.2f} -> {:.2f} ms, {:.3f}x ({:.3f} to {:.3f})".format(what, *values))
-        elif found:
-            lines.append(f"{what}: {found.get(f'{part}why')}")
+        elif f"{part}why" in found:
+            lines.append(f"{what}: {found[part + 'why']}")
     return "\n".join(lines)
 
 
