@@ -38,7 +38,7 @@ def say(**row: Any) -> None:
 
 def work(arguments: argparse.Namespace) -> None:
     """Work through the list from --first on, a line of JSON for each row; `next` and `doing` say what a crash was about."""
-    sys.path[:0] = [str(ROOT / "bindings/python/tests"), str(ROOT / "bindings/python")]
+    sys.path.insert(0, str(ROOT / "bindings/python/tests"))
     import torch
 
     from kernelforge import _ext

@@ -181,6 +181,7 @@ def time_graphs(
                     except Exception:
                         with contextlib.suppress(RuntimeError):  # it says the same again
                             graphs[on].capture_end()
+                        place.mend_capture()
                         raise
                     graphs[on].capture_end()
             for graph in graphs.values():

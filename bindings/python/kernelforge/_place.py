@@ -78,6 +78,19 @@ class Place:
             with self.current():
                 torch.cuda.empty_cache()
 
+    def mend_capture(self) -> None:
+        """Set torch right after a capture that failed: its generator of the device still counts as captured, and every random function would raise
+        until some capture succeeds. This is one of a single addition."""
+        import torch
+
+        with self.current():
+            one, stream, graph = torch.zeros(1, device=self.device), torch.cuda.Stream(), torch.cuda.CUDAGraph()  # type: ignore[no-untyped-call]
+            self.wait()
+            with torch.cuda.stream(stream):
+                graph.capture_begin(capture_error_mode="thread_local")
+                one.add_(1)
+                graph.capture_end()
+
     def leave_room(self) -> None:
         """Trim if the driver has little left: outputs and workspaces of the worker come from there."""
         if self.cuda:

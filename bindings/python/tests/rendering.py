@@ -71,7 +71,6 @@ def card_of(calls: Sequence[dict[str, Any]], arguments: Sequence[Any]) -> dict[s
         "target": "cuda",
         "overload": calls[0]["overload"],
         "layout": layout_of(arguments),
-        "threads": 1,
         "share": 0.1,
         "children": [],
         "variants": variants,

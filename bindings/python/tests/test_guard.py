@@ -141,7 +141,8 @@ def test_wrapped_number_is_described_by_dtype_and_bits():
         "wrapped_number": True,
         "bits": f"{3:016x}",
     }
-    (call,) = [r["call"] for r in record(lambda: X * torch.tensor(3.0))]
+    three = torch.tensor(3.0)
+    (call,) = [r["call"] for r in record(lambda: X * three)]
     assert call["args"][1] == {
         "name": "other",
         "kind": "tensor",

@@ -156,6 +156,7 @@ class _DeviceCalls:
             except RuntimeError as e:
                 with contextlib.suppress(RuntimeError):  # it says the same of a capture that was broken off
                     graph.capture_end()
+                self._place.mend_capture()
                 if out_of_memory(e):
                     raise
                 self.how = "events"
