@@ -16,7 +16,8 @@ import (
 
 // The gates of one candidate, in order; what a worker's end means; and how a fault is told in the words of the call.
 
-// repeats of each case; poison alternates between its two patterns, so that an output that was not written shows as a difference.
+// repeats of a case; poison alternates between its two patterns, so that an output that was not written shows as a difference. A search may repeat
+// fewer times on all but a variant's first case (traits); a finalist is repeated as often on every one.
 const repeats = 5
 
 // Time limits of one request to the worker. A kernel gets 50 times eager's time and a second, whatever the machine is doing besides.
@@ -112,6 +113,7 @@ type trial struct {
 	open     *opened
 	session  *session
 	worker   runner
+	final    bool // a finalist's: every case as often as the first
 	variants []card.Variant
 	kernels  map[string]int     // of each variant, in the worker
 	runUS    map[string]float64 // of each variant, the quickest run seen
@@ -124,7 +126,7 @@ func (j *Judge) begin(ctx context.Context, c *card.Card, open *opened, candidate
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{judge: j, card: c, open: open, session: s, worker: s.runner, variants: variants,
+	t := &trial{judge: j, card: c, open: open, session: s, worker: s.runner, final: fresh, variants: variants,
 		kernels: map[string]int{}, runUS: map[string]float64{}, names: bufferNames(c, open.prepared)}
 	s.used = true
 	if err := t.load(ctx, candidate, image); err != nil {
@@ -220,7 +222,7 @@ func runLimit(v card.Variant) time.Duration {
 	return runFloor + time.Duration(slowest*v.EagerUS*float64(time.Microsecond))
 }
 
-// correct runs every case of the trial's variants, each `repeats` times on poisoned outputs, and has the referee compare every run. The first
+// correct runs every case of the trial's variants, each some times on poisoned outputs, and has the referee compare every run. The first
 // runs are the smoke test: nothing is compared again after a failure. It tells whether every output was bitwise equal to eager's.
 func (t *trial) correct(ctx context.Context) (exact bool, err error) {
 	exact = true
@@ -231,9 +233,16 @@ func (t *trial) correct(ctx context.Context) (exact bool, err error) {
 	}
 	var steps []step
 	for _, v := range t.variants {
+		often := repeats
 		for _, k := range t.open.prepared.Cases {
-			for repeat := 0; k.Variant == v.ID && repeat < repeats; repeat++ {
+			if k.Variant != v.ID {
+				continue
+			}
+			for repeat := range often {
 				steps = append(steps, step{v, k, repeat})
+			}
+			if !t.final {
+				often = t.judge.target.traits().repeats
 			}
 		}
 	}

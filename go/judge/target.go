@@ -35,6 +35,8 @@ type traits struct {
 	reuse      bool    // a worker that served a candidate which passed may serve the next
 	telemetry  bool    // the worker reads the device's own sensors
 	rotate     bool    // a sample goes through all sets, so that none is left in a cache by the sample before
+	repeats    int     // in a search, of a case that is not its variant's first
+	blocks     int     // of timing at least, before their spread may say that they are enough
 }
 
 // onHost is the target that every machine has.
@@ -67,8 +69,10 @@ func newHost(ctx context.Context, config Config, scratch string) (target, error)
 func (h *onHost) facts() propose.Facts          { return h.machine.Facts(h.threads) }
 func (h *onHost) policy(c card.Candidate) error { return hostRules.check(c) }
 func (h *onHost) bind(plan *Plan)               { plan.Threads = h.threads }
-func (h *onHost) traits() traits                { return traits{image: ".so", cacheBytes: h.machine.LLCBytes} }
-func (h *onHost) close()                        {}
+func (h *onHost) traits() traits {
+	return traits{image: ".so", cacheBytes: h.machine.LLCBytes, repeats: repeats, blocks: leastBlocks}
+}
+func (h *onHost) close() {}
 
 // onDevice is one CUDA device, as a worker found it.
 type onDevice struct {
@@ -128,8 +132,12 @@ func (d *onDevice) bind(*Plan)                    {}
 func (d *onDevice) close()                        { d.Pool.Close() }
 
 func (d *onDevice) traits() traits {
-	const launchAndWait = 20 // as the host's clock sees them around an empty kernel
-	return traits{image: ".cubin", cacheBytes: d.device.L2Bytes, overheadUS: launchAndWait, reuse: true, telemetry: true, rotate: true}
+	const (
+		launchAndWait = 20 // as the host's clock sees them around an empty kernel
+		both          = 2  // patterns of the poison
+		quietBlocks   = 4  // events around replayed graphs differ by 0.1 to 1 %, clocks around calls on the host by ten times that
+	)
+	return traits{image: ".cubin", cacheBytes: d.device.L2Bytes, overheadUS: launchAndWait, reuse: true, telemetry: true, rotate: true, repeats: both, blocks: quietBlocks}
 }
 
 // makeTarget makes what a configuration asks for. On CUDA the first worker says what the device is.

@@ -18,9 +18,9 @@ import (
 
 // The plan of the search's timing. A block is both sides once, in random order; it counts as one paired sample.
 const (
-	leastBlocks  = 8
+	leastBlocks  = 8 // on the host
 	mostBlocks   = 16
-	enoughError  = 0.02   // standard error of the cost at which leastBlocks are enough
+	enoughError  = 0.02   // standard error of the cost at which the least number of blocks is enough
 	glanceBlocks = 3      // after these a hopeless candidate is given up
 	hopeless     = 1.25   // times eager's time, in every block so far
 	sampleUS     = 200.0  // a sample lasts at least this long, as long as mostInner allows
@@ -96,7 +96,7 @@ func (t *trial) time(ctx context.Context, v card.Variant) (measured, error) {
 	if err != nil {
 		return measured{}, err
 	}
-	for attempt := 0; attempt < 2*mostBlocks && !enough(kept.ratios()); attempt++ {
+	for attempt := 0; attempt < 2*mostBlocks && !enough(kept.ratios(), t.judge.target.traits().blocks); attempt++ {
 		if err := ctx.Err(); err != nil {
 			return measured{}, err
 		}
@@ -139,7 +139,7 @@ func (t *trial) throttled(ctx context.Context) (string, error) {
 }
 
 // enough decides after each block whether the next is worth its time.
-func enough(ratios []float64) bool {
+func enough(ratios []float64, least int) bool {
 	n := len(ratios)
 	switch {
 	case n < glanceBlocks:
@@ -156,7 +156,7 @@ func enough(ratios []float64) bool {
 	}
 	// The error that matters is the cost's: a candidate ten times as fast as eager is known well enough ten times as soon.
 	cost := math.Exp(-median(ratios))
-	return n >= leastBlocks && min(1, cost)*medianSpread*spread(ratios)/math.Sqrt(float64(n)) < enoughError
+	return n >= least && min(1, cost)*medianSpread*spread(ratios)/math.Sqrt(float64(n)) < enoughError
 }
 
 // blocks makes paired blocks of one variant.
