@@ -1,10 +1,13 @@
-"""CUDA templates on the CPU, block by block (blocks.py): what they compute and touch, at every parameter, where eager on the CPU does the same.
+"""CUDA templates on the CPU, block by block (blocks.py): what they compute and touch, where eager on the CPU does the same.
+
+KF_BLOCKS=axes tries every parameter changed alone at every site (10 minutes); otherwise one site of each kind does.
 
 Left to the tests on a GPU: what eager does otherwise there (scalars of half types, division by a scalar, cumulative sums in float).
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -31,21 +34,22 @@ def _last(x: torch.Tensor) -> torch.Tensor:
     return x.to(memory_format=torch.channels_last)
 
 
-def _site(overload: str, *variants: list[Any]) -> Site:
-    return Site(f"aten::{overload}", tuple(variants), "axes")
+def _site(overload: str, *variants: list[Any], axes: bool = False) -> Site:
+    axes = axes or os.environ.get("KF_BLOCKS") == "axes"
+    return Site(f"aten::{overload}", tuple(variants), "axes" if axes else "default")
 
 
 def _pointwise() -> list[Site]:
     sliced = _t(5, 9, 40, dtype=F16)[:, ::2, 8:]
     return [
-        _site("relu_", [_t(3, 5, 7, 11, dtype=F16)], [_t(2, 64, 8, 8, dtype=F16)]),
+        _site("relu_", [_t(3, 5, 7, 11, dtype=F16)], [_t(2, 64, 8, 8, dtype=F16)], axes=True),
         _site("silu", [_t(70, 64, dtype=BF16)], [_t(1, 1, dtype=BF16)]),
         _site("gelu", [_t(9, 128, dtype=F16), "tanh"]),
         _site("tanh", [_t(999)]),
         _site("clamp", [_t(3, 33), -0.5, None]),
         _site("add.Tensor", [_last(_t(2, 16, 5, 6, dtype=BF16)), _t(16, 1, 1, dtype=BF16), 1]),
         _site("add.Tensor", [_t(2, 16, 5, 6), _t(16, 1, 1), -1], [_t(1, 8, 3, 4), _t(8, 1, 1), -1]),
-        _site("mul.Tensor", [_t(3, 4, 24), _t(24)], [_t(2, 4, 8), _t(8)]),
+        _site("mul.Tensor", [_t(3, 4, 24), _t(24)], [_t(2, 4, 8), _t(8)], axes=True),
         _site("mul.Tensor", [sliced, sliced]),
         _site("mul.Tensor", [_t(3, 8, 6, 7), _last(_t(3, 8, 6, 7))]),
         _site("div.Tensor", [_t(40, dtype=F64), _t(40, dtype=F64)]),
@@ -78,7 +82,7 @@ def _cats() -> list[Site]:
         return [_last(x) for x in made] if last else made
 
     return [
-        _site("cat", [inputs(8, 40, 3), 1]),
+        _site("cat", [inputs(8, 40, 3), 1], axes=True),
         _site("cat", [inputs(8, 40, 24, last=True), 1]),
         _site("cat", [inputs(7, 7, dtype=F32), 0], [inputs(1, 1, dtype=F32), 0]),
         _site("cat", [[_t(5, 33), _t(5, 1)[:, :1]], -1]),
@@ -94,8 +98,8 @@ def _reductions() -> list[Site]:
         _site("mean.dim", [x.to(F64), [1], False, None]),
         _site("amax", [x[:, ::2], [1, 3], False]),
         _site("amax", [_t(40, 300, dtype=F16), [0], False]),
-        _site("sum.dim_IntList", [many, [1], False, F32]),
-        _site("sum.dim_IntList", [many.view(5000, 2), [0], False, None]),
+        _site("sum.dim_IntList", [many, [1], False, F32], axes=True),
+        _site("sum.dim_IntList", [many.view(5000, 2), [0], False, None], axes=True),
         _site("sum.dim_IntList", [_t(123, 457), [], False, None]),
         _site("sum.dim_IntList", [_t(2, 4, 5000, 3)[:, :, :, 0], [0, 2], False, None]),
     ]
@@ -104,10 +108,10 @@ def _reductions() -> list[Site]:
 def _scans() -> list[Site]:
     return [
         _site("cumsum", [_t(5, 77, dtype=F16), 1, None]),
-        _site("cumsum", [_t(3, 9000, dtype=F64), 1, None]),
+        _site("cumsum", [_t(3, 9000, dtype=F64), 1, None], axes=True),
         _site("cumsum_", [_t(4, 640, dtype=I64), 1, None]),
         _site("cumsum", [_t(2, 5000, dtype=I64)[:, ::2], 1, None]),
-        _site("cumsum", [_t(900, 24, dtype=F64), 0, None]),
+        _site("cumsum", [_t(900, 24, dtype=F64), 0, None], axes=True),
         _site("cumsum_", [_t(3, 300, 5, dtype=I64), 1, None]),
         _site("cumsum", [_t(3, 70, 8, dtype=BF16), 1, None]),
     ]

@@ -129,9 +129,10 @@ func (cudaReduceRows) Params(c *card.Card, f propose.Facts) []Param {
 	if vectors >= int64(8*team) {
 		unroll = 4
 	}
+	least := min(max(floorPower(vectors/64), 4), team) // sums of long runs in few parts are less exact than eager's
 	return []Param{
 		{"VEC", powers(1, most), best},
-		{"TEAM", powers(4, min(512, max(8, 2*floorPower(vectors)))), team},
+		{"TEAM", powers(least, min(512, max(8, 2*floorPower(vectors)))), team},
 		{"UNROLL", []int{1, 2, 4}, unroll},
 		cuts(&kept, longest/int64(8*best*team), 256/team, f),
 	}
