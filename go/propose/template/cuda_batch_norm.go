@@ -56,7 +56,7 @@ func (cudaBatchNormPlanes) Params(c *card.Card, _ propose.Facts) []Param {
 }
 
 func (cudaBatchNormChannels) Params(c *card.Card, _ propose.Facts) []Param {
-	rows := Param{"ROWS", []int{1, 2, 4, 8}, 4}
+	rows := Param{"ROWS", []int{1, 2, 4, 8, 16}, 8}
 	if largestBytes(c) < 16<<20 {
 		rows.Default = 2
 	}
@@ -106,9 +106,15 @@ func (cudaBatchNormPlanes) Build(c *card.Card, _ propose.Facts, p Point) (card.C
 	s.size("sample_stride", "input_stride0")
 	s.size("channel_stride", "input_stride1")
 	vector := int64(p["VEC"])
-	constants["INSIDE"] = boolean(everyVariant(c, func(call card.Call) bool { return areaOf(call)%vector == 0 }))
 	strided := !everyVariant(c, func(call card.Call) bool { return contiguous(argument(call, "input")) })
 	constants["STRIDED"] = boolean(strided)
+	constants["PLANES"] = "1"
+	if !everyVariant(c, func(call card.Call) bool { return areaOf(call)%vector == 0 }) {
+		constants["PLANES"] = "2"
+		if strided || !everyVariant(c, func(call card.Call) bool { return areaOf(call) >= vector }) {
+			constants["PLANES"] = "3"
+		}
+	}
 	constants["EVEN"] = boolean(!strided || everyVariant(c, func(call card.Call) bool {
 		in := argument(call, "input")
 		return areaOf(call)%vector == 0 && in.Strides[0]%vector == 0 && in.Strides[1]%vector == 0

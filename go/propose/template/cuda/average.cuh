@@ -15,3 +15,13 @@ KF_INLINE A average(A sum, const Span& rows, const Span& columns) {
   if constexpr (ADAPTIVE) return sum / A(rows.count) / A(columns.count);
   else return sum / A(DIVISOR != 0 ? DIVISOR : rows.count * columns.count);
 }
+// The elements of a window, row by row, `step` apart, without a division for each.
+struct Steps {
+  int wide, down, right, h, w;
+  KF_INLINE Steps(int first, int step, int wide) : wide(wide), down(step / wide), right(step % wide), h(first / wide), w(first % wide) {}
+  KF_INLINE void next() {
+    h += down;
+    w += right;
+    if (w >= wide) w -= wide, ++h;
+  }
+};

@@ -25,10 +25,11 @@ KF_KERNEL(THREADS) void kf_main(
   const Span rows = span_of(row, int(height_out), SH, PH, KH, int(height)), columns = span_of(column, int(width_out), SW, PW, KW, int(width));
   const int wide = columns.to - columns.from, elements = (rows.to - rows.from) * wide;
   kf_vec<A, VEC> sum = all_of<VEC>(A(0));
+  p += int64_t(rows.from) * row_stride + int64_t(columns.from) * column_stride;
+  Steps at(t, TEAM, wide);
 #pragma unroll 4
-  for (int k = t; k < elements; k += TEAM) {
-    const int h = rows.from + k / wide, w = columns.from + k % wide;
-    const kf_vec<A, VEC> v = get<VEC>(p + int64_t(h) * row_stride + int64_t(w) * column_stride, aligned);
+  for (int k = t; k < elements; k += TEAM, at.next()) {
+    const kf_vec<A, VEC> v = get<VEC>(p + int64_t(at.h) * row_stride + int64_t(at.w) * column_stride, aligned);
 #pragma unroll
     for (int e = 0; e < VEC; ++e) sum[e] += v[e];
   }

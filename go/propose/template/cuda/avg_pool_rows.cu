@@ -14,9 +14,9 @@ KF_KERNEL(THREADS) void kf_main(
 // @parameters
 ) {
   const kf_divider<INDEX> across = {width_out, width_out_magic}, down = {height_out, height_out_magic}, samples = {channels, channels_magic};
-  const INDEX at = INDEX(blockIdx.x) * (THREADS / TEAM) + INDEX(threadIdx.x / TEAM);
-  const bool valid = at < count;
-  INDEX i = valid ? at : 0;
+  const INDEX item = INDEX(blockIdx.x) * (THREADS / TEAM) + INDEX(threadIdx.x / TEAM);
+  const bool valid = item < count;
+  INDEX i = valid ? item : 0;
   const int t = threadIdx.x % TEAM, column = int(across.split(i)), row = int(down.split(i));
   const int64_t channel = samples.split(i);
   const T* p = x + int64_t(i) * sample_stride + channel * channel_stride;
@@ -29,9 +29,10 @@ KF_KERNEL(THREADS) void kf_main(
       for (int w = columns.from; w < columns.to; ++w) sum += kf_of(p[int64_t(h) * row_stride + w]);
   } else {
     p += int64_t(rows.from) * row_stride + columns.from;
+    Steps at(t, TEAM, wide);
 #pragma unroll 4
-    for (int k = t; k < elements; k += TEAM) sum += kf_of(p[int64_t(k / wide) * row_stride + k % wide]);
+    for (int k = t; k < elements; k += TEAM, at.next()) sum += kf_of(p[int64_t(at.h) * row_stride + at.w]);
     sum = kf_warp_fold<TEAM>(sum, kf_sum_of());
   }
-  if (valid && t == 0) out[at] = kf_to<T>(average(sum, rows, columns));
+  if (valid && t == 0) out[item] = kf_to<T>(average(sum, rows, columns));
 }

@@ -11,6 +11,18 @@ KF_INLINE Terms terms_of(const Mean* mean, const Variance* variance, const Weigh
   const A w = parameter(weight, c, A(1)), invstd = inverse_root(parameter(variance, c, A(1)) + eps);
   return {parameter(mean, c, A(0)), VENDOR ? w * invstd : w, invstd, parameter(bias, c, A(0))};
 }
+// The terms of neighbouring channels, loaded together.
+template <class P> KF_INLINE kf_vec<A, VEC> parameters(const P* p, int channel, A missing) {
+  if constexpr (kf_same<P, void>) {
+    return all_of<VEC>(missing);
+  } else {
+    const kf_vec<kf_acc<P>, VEC> v = get<VEC>(p + channel, kf_aligned<VEC>(p));
+    kf_vec<A, VEC> w;
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) w[e] = A(v[e]);
+    return w;
+  }
+}
 KF_INLINE A applied(A x, const Terms& t) {
   if constexpr (VENDOR) return (x - t.mean) * t.weight + t.bias; else return t.weight * (x - t.mean) * t.invstd + t.bias;
 }

@@ -13,7 +13,9 @@ KF_INLINE void take(Best& a, A value, int index) {
   if (value > a.value || value != value) a.value = value, a.index = index;
 }
 constexpr int SPAN = (ROWS - 1) * SH + (KH - 1) * DH + 1;  // input rows below ROWS outputs
-constexpr int AT_ONCE = SPAN * KW <= 256 ? SPAN : 1, WIDTH_AT_ONCE = KW <= 64 ? KW : 1;
+constexpr int AT_ONCE = SPAN * KW <= 64 ? SPAN : 1, WIDTH_AT_ONCE = KW <= 64 ? KW : 1;
+// Whether input row j is one of the window's of output r.
+KF_INLINE constexpr bool meets(int j, int r) { return j >= r * SH && (j - r * SH) % DH == 0 && (j - r * SH) / DH < KH; }
 
 KF_KERNEL(THREADS) void kf_main(
 // @parameters
@@ -32,23 +34,28 @@ KF_KERNEL(THREADS) void kf_main(
 #pragma unroll
   for (int r = 0; r < ROWS; ++r)
     best[r] = {-kf_infinity<A>(), range_of(top + r, SH, PH, KH, DH, int(height)).from * int(width) + across.from};
-#pragma unroll AT_ONCE
-  for (int j = 0; j < SPAN; ++j) {
-    const int h = top * SH - PH + j;
-    bool needed = false;
+  // Elements beside the plane are -infinity, which no maximum takes: loads depend on nothing, so all of some rows are in flight together.
+  for (int first = 0; first < SPAN; first += AT_ONCE) {
+    A v[AT_ONCE][KW];
 #pragma unroll
-    for (int r = 0; r < ROWS; ++r) needed |= j >= r * SH && (j - r * SH) % DH == 0 && (j - r * SH) / DH < KH;
-    if (!needed || h < 0 || h >= int(height)) continue;
-    const T* row = p + int64_t(h) * row_stride;
-    Best line = {-kf_infinity<A>(), 0};
+    for (int j = 0; j < AT_ONCE; ++j) {
+      const int h = top * SH - PH + first + j;
 #pragma unroll WIDTH_AT_ONCE
-    for (int k = 0; k < KW; ++k) {
-      const int w = left + k * DW;
-      if (w >= 0 && w < int(width)) take(line, kf_of(row[w]), h * int(width) + w);
+      for (int k = 0; k < KW; ++k) {
+        const int w = left + k * DW;
+        v[j][k] = h >= 0 && h < int(height) && w >= 0 && w < int(width) ? kf_of(p[int64_t(h) * row_stride + w]) : -kf_infinity<A>();
+      }
     }
 #pragma unroll
-    for (int r = 0; r < ROWS; ++r)
-      if (j >= r * SH && (j - r * SH) % DH == 0 && (j - r * SH) / DH < KH) take(best[r], line.value, line.index);
+    for (int j = 0; j < AT_ONCE; ++j) {
+      Best line = {-kf_infinity<A>(), 0};
+      const int at = (top * SH - PH + first + j) * int(width) + left;
+#pragma unroll WIDTH_AT_ONCE
+      for (int k = 0; k < KW; ++k) take(line, v[j][k], at + k * DW);
+#pragma unroll
+      for (int r = 0; r < ROWS; ++r)
+        if (meets(first + j, r)) take(best[r], line.value, line.index);
+    }
   }
   const int64_t at = (int64_t(plane) * height_out + top) * width_out + column;
 #pragma unroll
