@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <thread>
 #include <vector>
 
 #include "cuda_support.h"
@@ -175,6 +176,23 @@ TEST_F(CudaTiming, AFailureEndsTheCaptureAndLeavesNothing) {
     EXPECT_EQ(fake().alive("exec"), execs) << step;
   }
   ASSERT_EQ(time_it(plan, sets, 1, 3, 0, &ns, &error), KFR_OK) << error.text;
+}
+
+// The fake's clock is the device's: work of the other thread between two events would be in the sample.
+TEST_F(CudaTiming, TwoThreadsMeasureInTurn) {
+  Sets one(3), two(3);  // made before: clearing them is work as well
+  auto measure = [](const Sets& sets) {
+    PlanPtr plan = make(counting_plan(), counting_cubin(), 0);
+    std::vector<double> ns;
+    kfr_error error{};
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_EQ(time_it(plan, sets, 10, 2, 1, &ns, &error), KFR_OK) << error.text;
+      for (double v : ns) ASSERT_NEAR(v, 10000, 1);
+    }
+  };
+  std::thread first(measure, std::cref(one)), second(measure, std::cref(two));
+  first.join();
+  second.join();
 }
 
 TEST_F(CudaTiming, AFaultOfTheCandidateIsToldAsOne) {
