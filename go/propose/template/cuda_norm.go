@@ -80,7 +80,7 @@ func (cudaNormBlocks) Params(c *card.Card, _ propose.Facts) []Param {
 }
 
 func (cudaNormSplit) Params(c *card.Card, _ propose.Facts) []Param {
-	return append(sharing(), normAccesses(c))
+	return append(sharing(c), normAccesses(c))
 }
 
 // normPage is what the pages of norms share: constants, a signature with the parameters of the writing kernel, and parts of its text.
@@ -223,7 +223,7 @@ func (cudaGroupNormChannels) Params(c *card.Card, _ propose.Facts) []Param {
 		groups, _ := constant(argument(call, "group"))
 		return []int64{argument(call, "input").Sizes[1] / max(1, groups.int)}
 	}
-	return append(sharing(), accesses(c, itemSizes[inputType(c)], 16, group))
+	return append(sharing(c), accesses(c, itemSizes[inputType(c)], 16, group))
 }
 
 func (cudaGroupNormChannels) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {

@@ -91,9 +91,13 @@ var (
 	warps      = Param{"WARPS", []int{1, 2, 4, 8}, 4}
 )
 
-// sharing are the parameters of kernels in which several blocks share a row.
-func sharing() []Param {
-	return []Param{{"THREADS", []int{128, 256, 512}, 256}, {"UNROLL", []int{1, 2, 4, 8}, 4}, {"WAVES", []int{2, 4, 8, 16, 32}, 8}}
+// sharing are the parameters of kernels in which several blocks share a row. Many bytes want more blocks, so that the last ones wait less.
+func sharing(c *card.Card) []Param {
+	waves := Param{"WAVES", []int{2, 4, 8, 16, 32}, 8}
+	if largestBytes(c) >= 128<<20 {
+		waves.Default = 16
+	}
+	return []Param{{"THREADS", []int{128, 256, 512}, 256}, {"UNROLL", []int{1, 2, 4, 8}, 4}, waves}
 }
 
 // most is the largest of a number of each variant.

@@ -60,7 +60,7 @@ func (cudaSoftmaxBlocks) Params(c *card.Card, _ propose.Facts) []Param {
 }
 
 func (cudaSoftmaxSplit) Params(c *card.Card, _ propose.Facts) []Param {
-	return append(sharing(), softmaxAccesses(c, false))
+	return append(sharing(c), softmaxAccesses(c, false))
 }
 
 func (cudaSoftmaxColumns) Params(c *card.Card, _ propose.Facts) []Param {

@@ -50,19 +50,27 @@ KF_KERNEL(THREADS) void kf_main(
 // @parameters
 ) {
   const Piece piece = piece_of(int64_t(gridDim.x) - 1 - blockIdx.x, pieces, length / VEC);
-  const INDEX row = INDEX(piece.row);
+  const T* p = x + piece.row * length;
+  T* o = out + piece.row * length;
+  const bool aligned = kf_aligned<VEC>(x) && kf_aligned<VEC>(out) && aligned_parameter(weight) && aligned_parameter(bias);
+  int i = piece.from + threadIdx.x;
+  auto full = [&] { return i + (UNROLL - 1) * THREADS < piece.to; };
+  kf_vec<A, VEC> v[UNROLL];
+  auto load = [&] {
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u) v[u] = get<VEC>(p + (i + u * THREADS) * VEC, aligned);
+  };
+  if (full()) load();  // on their way while the pieces are joined
   Moments m = {0, 0, 0};
-  for (int i = threadIdx.x; i < pieces; i += THREADS) m = Join()(m, parts[piece.row * pieces + i]);
+  for (int k = threadIdx.x; k < pieces; k += THREADS) m = Join()(m, parts[piece.row * pieces + k]);
   m = joined<THREADS>(m);
   const A mean = m.mean, rstd = inverse_root(m.squares / A(length) + eps);
+  const INDEX row = INDEX(piece.row);
   if (piece.index == 0 && threadIdx.x == 0) {
     if constexpr (!RMS) mean_out[row] = kf_to<STAT>(mean);
     rstd_out[row] = kf_to<STAT>(rstd);
   }
 // @channel
-  const T* p = x + piece.row * length;
-  T* o = out + piece.row * length;
-  const bool aligned = kf_aligned<VEC>(x) && kf_aligned<VEC>(out) && aligned_parameter(weight) && aligned_parameter(bias);
   auto finish = [&](int at, const kf_vec<A, VEC>& v) {
     const kf_vec<A, VEC> w = weights(weight, at, first, area, aligned, A(1)), b = weights(bias, at, first, area, aligned, A(0));
     kf_vec<A, VEC> y;
@@ -73,13 +81,11 @@ KF_KERNEL(THREADS) void kf_main(
     }
     put<VEC>(o + at, y, aligned);
   };
-  int i = piece.from + threadIdx.x;
-  for (; i + (UNROLL - 1) * THREADS < piece.to; i += UNROLL * THREADS) {
-    kf_vec<A, VEC> v[UNROLL];
-#pragma unroll
-    for (int u = 0; u < UNROLL; ++u) v[u] = get<VEC>(p + (i + u * THREADS) * VEC, aligned);
+  while (full()) {
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) finish((i + u * THREADS) * VEC, v[u]);
+    i += UNROLL * THREADS;
+    if (full()) load();
   }
   for (; i < piece.to; i += THREADS) finish(i * VEC, get<VEC>(p + i * VEC, aligned));
 }

@@ -55,25 +55,31 @@ KF_KERNEL(THREADS) void kf_main(
 // @parameters
 ) {
   const Piece piece = piece_of(int64_t(gridDim.x) - 1 - blockIdx.x, int(pieces), int(length / VEC));
-  Part all = nothing();
-  for (int i = threadIdx.x; i < pieces; i += THREADS) all = Join()(all, parts[piece.row * pieces + i]);
-  all = kf_shuffle(kf_block_fold<THREADS>(all, Join()), 0);  // one answer: the two orders of a join differ in the last bit
-  const Finish finish(all);
   const IN* p = x + piece.row * length;
   OUT* o = out + piece.row * length;
   const bool aligned = kf_aligned<VEC>(x) && kf_aligned<VEC>(out);
+  int i = piece.from + threadIdx.x;
+  auto full = [&] { return i + (UNROLL - 1) * THREADS < piece.to; };
+  kf_vec<A, VEC> v[UNROLL];
+  auto load = [&] {
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u) v[u] = get<VEC>(p + int64_t(i + u * THREADS) * VEC, aligned);
+  };
+  if (full()) load();  // on their way while the pieces are joined
+  Part all = nothing();
+  for (int k = threadIdx.x; k < pieces; k += THREADS) all = Join()(all, parts[piece.row * pieces + k]);
+  all = kf_shuffle(kf_block_fold<THREADS>(all, Join()), 0);  // one answer: the two orders of a join differ in the last bit
+  const Finish finish(all);
   auto write = [&](int i, kf_vec<A, VEC> v) {
 #pragma unroll
     for (int e = 0; e < VEC; ++e) v[e] = finish.of_element(v[e]);
     put<VEC>(o + int64_t(i) * VEC, v, aligned);
   };
-  int i = piece.from + threadIdx.x;
-  for (; i + (UNROLL - 1) * THREADS < piece.to; i += UNROLL * THREADS) {
-    kf_vec<A, VEC> v[UNROLL];
-#pragma unroll
-    for (int u = 0; u < UNROLL; ++u) v[u] = get<VEC>(p + int64_t(i + u * THREADS) * VEC, aligned);
+  while (full()) {
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) write(i + u * THREADS, v[u]);
+    i += UNROLL * THREADS;
+    if (full()) load();
   }
   for (; i < piece.to; i += THREADS) write(i, get<VEC>(p + int64_t(i) * VEC, aligned));
 }
