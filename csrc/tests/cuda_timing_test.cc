@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -180,17 +181,19 @@ TEST_F(CudaTiming, AFailureEndsTheCaptureAndLeavesNothing) {
 
 // The fake's clock is the device's: work of the other thread between two events would be in the sample.
 TEST_F(CudaTiming, TwoThreadsMeasureInTurn) {
-  Sets one(3), two(3);  // made before: clearing them is work as well
-  auto measure = [](const Sets& sets) {
-    PlanPtr plan = make(counting_plan(), counting_cubin(), 0);
+  PlanPtr plans[] = {make(counting_plan(), counting_cubin(), 0), make(counting_plan(), counting_cubin(), 0)};
+  Sets sets[] = {Sets(3), Sets(3)};  // made before: clearing them is work as well
+  std::latch both(2);
+  auto measure = [&](size_t which) {
     std::vector<double> ns;
     kfr_error error{};
-    for (int i = 0; i < 20; ++i) {
-      ASSERT_EQ(time_it(plan, sets, 10, 2, 1, &ns, &error), KFR_OK) << error.text;
+    both.arrive_and_wait();
+    for (int i = 0; i < 200; ++i) {
+      ASSERT_EQ(time_it(plans[which], sets[which], 10, 2, 1, &ns, &error), KFR_OK) << error.text;
       for (double v : ns) ASSERT_NEAR(v, 10000, 1);
     }
   };
-  std::thread first(measure, std::cref(one)), second(measure, std::cref(two));
+  std::thread first(measure, 0), second(measure, 1);
   first.join();
   second.join();
 }
