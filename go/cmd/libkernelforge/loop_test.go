@@ -276,3 +276,29 @@ func TestTemplatesAreRendered(t *testing.T) {
 		t.Errorf("found %+v", got)
 	}
 }
+
+// On CUDA the caller must say what the device is: the core opens none for a look.
+func TestTemplatesOfADeviceAreRenderedForItsFacts(t *testing.T) {
+	type rendered struct {
+		Families   []renderedFamily
+		Candidates []card.Candidate
+	}
+	c := reluCard()
+	c.Target, c.Threads = "cuda", 0
+	facts := request{"target": "cuda", "arch": "sm_90a", "sm_count": 132, "l2_bytes": 62914560, "smem_optin": 232448}
+	found := result[rendered](t, "template.render", request{"card": c, "facts": facts})
+	if len(found.Candidates) == 0 || len(found.Candidates[0].Spec.Kernels) == 0 || len(found.Candidates[0].Spec.Kernels[0].Grid) != 3 {
+		t.Errorf("found %+v (expected kernels with a grid)", found)
+	}
+	for name, asked := range map[string]request{
+		"none":                    {"card": c},
+		"the host's":              {"card": c, "facts": request{"target": "host", "isa": "avx2", "threads": 2, "l1_bytes": 1, "l2_bytes": 1, "llc_bytes": 1, "cache_line": 64}},
+		"half of them":            {"card": c, "facts": request{"target": "cuda", "arch": "sm_90a"}},
+		"a device's for the host": {"card": reluCard(), "facts": facts},
+		"another target":          {"card": c, "facts": request{"target": "tpu", "arch": "sm_90a", "sm_count": 1, "l2_bytes": 1, "smem_optin": 1}},
+	} {
+		if got := failed(t, "template.render", asked); got.Code != "bad_request" {
+			t.Errorf("%s: found %+v", name, got)
+		}
+	}
+}
