@@ -16,6 +16,7 @@ JOBS    ?= $(shell nproc)
 STAMP   := $(VENV)/.stamp
 # NVRTC of torch's wheels, for the tests that compile device code (no GPU is needed for that).
 NVRTC    = $(abspath $(firstword $(wildcard $(VENV)/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.1?)))
+CUOBJDUMP = $(abspath $(firstword $(wildcard $(VENV)/lib/python3*/site-packages/triton/backends/nvidia/bin/cuobjdump)))
 
 # go-nvml calls what NVML's header calls deprecated; the same flags everywhere keep Go's cache whole.
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
