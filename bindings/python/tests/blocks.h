@@ -15,7 +15,6 @@
 #define __shared__ static
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-#define __CUDA_ARCH__ 900
 
 struct uint2 { uint32_t x, y; };
 struct alignas(16) uint4 { uint32_t x, y, z, w; };

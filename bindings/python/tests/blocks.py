@@ -63,24 +63,24 @@ def _unit(candidates: Sequence[dict[str, Any]]) -> str:
     return "\n".join(text)
 
 
-def compile_all(candidates: Iterable[dict[str, Any]]) -> dict[str, ctypes.CDLL]:
-    """Compile candidates, two processes at a time; return the loaded object of each binary."""
+def compile_all(candidates: Iterable[dict[str, Any]], arch: int = 900) -> dict[str, ctypes.CDLL]:
+    """Compile candidates, two processes at a time; return the loaded object of each binary. arch: __CUDA_ARCH__."""
     distinct = [c for _, c in sorted({_binary(c): c for c in candidates}.items())]
     jobs = [distinct[i : i + TOGETHER] for i in range(0, len(distinct), TOGETHER)]
     with ThreadPoolExecutor(2) as pool:
-        objects = list(pool.map(_compile, jobs))
+        objects = list(pool.map(lambda job: _compile(job, arch), jobs))
     return {_binary(c): o for group, o in zip(jobs, objects, strict=True) for c in group}
 
 
-def _compile(group: Sequence[dict[str, Any]]) -> ctypes.CDLL:
-    unit = _unit(group)
-    key = hashlib.sha256("\0".join([unit, HEADER.read_text(), *FLAGS]).encode()).hexdigest()
+def _compile(group: Sequence[dict[str, Any]], arch: int) -> ctypes.CDLL:
+    unit, flags = _unit(group), [*FLAGS, f"-D__CUDA_ARCH__={arch}"]
+    key = hashlib.sha256("\0".join([unit, HEADER.read_text(), *flags]).encode()).hexdigest()
     target = kernels._cache() / f"blocks-{key[:24]}.so"
     if not target.exists():
         source = target.with_suffix(".cc")
         source.write_text(unit)
         made = target.with_suffix(f".{kernels.os.getpid()}.tmp")
-        command = ["g++", *FLAGS, f"-I{HEADER.parent}", "-o", str(made), str(source)]
+        command = ["g++", *flags, f"-I{HEADER.parent}", "-o", str(made), str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{[c['family'] for c in group]}: {done.stderr[:4000]}"
         made.rename(target)

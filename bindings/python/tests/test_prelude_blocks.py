@@ -1,0 +1,115 @@
+"""The prelude of CUDA candidates, run on the CPU (blocks.py): division by a size, folds and scans of teams, rounding to bfloat16 on old devices."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pytest
+import torch
+
+import blocks
+
+SOURCE = """
+KF_KERNEL(256) void divide(const int32_t* i, int32_t* q, int32_t* r, int32_t size, int64_t magic, int32_t count) {
+  const kf_divider<int32_t> by = {size, magic};
+  const int32_t at = blockIdx.x * 256 + threadIdx.x;
+  if (at < count) {
+    int32_t x = i[at];
+    r[at] = by.split(x);
+    q[at] = x;
+  }
+}
+KF_KERNEL(THREADS) void fold(const float* in, float* out) {
+  const float sum = kf_block_fold<THREADS, TEAM>(in[threadIdx.x], kf_sum_of());
+  out[threadIdx.x] = kf_block_fold<THREADS, TEAM>(sum, kf_max_of());  // twice in a row: the second must not disturb the first
+}
+KF_KERNEL(THREADS) void scan(const float* in, float* out, float* total) {
+  float all;
+  out[threadIdx.x] = kf_block_scan<THREADS, TEAM == 32 ? 32 : THREADS>(in[threadIdx.x], 0.0f, kf_sum_of(), all);
+  total[threadIdx.x] = all;
+}
+KF_KERNEL(256) void round_to(const float* in, uint16_t* out, int32_t count) {
+  const int32_t at = blockIdx.x * 256 + threadIdx.x;
+  if (at < count) out[at] = kf_to<kf_bf16>(in[at]).bits;
+}
+"""
+
+
+def _run(entry: str, count: int, constants: dict[str, str], *args: Any, arch: int = 900) -> None:
+    kernels = [{"entry": e} for e in ("divide", "fold", "scan", "round_to")]
+    candidate = {"family": "prelude", "source": SOURCE, "spec": {"constants": constants, "kernels": kernels}}
+    (library,) = blocks.compile_all([candidate], arch).values()
+    values = [ctypes.c_void_p(a.data_ptr()) if isinstance(a, torch.Tensor) else a for a in args]
+    pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
+    threads = int(constants["THREADS"]) if entry in ("fold", "scan") else 256
+    grid, block = (ctypes.c_int64 * 3)(-(-count // threads), 1, 1), (ctypes.c_int64 * 3)(threads, 1, 1)
+    run = getattr(library, f"run_{entry}_{blocks._binary(candidate)}")
+    run.argtypes, run.restype = [*[ctypes.c_void_p] * 3, ctypes.c_bool], ctypes.c_int64
+    for backwards in (False, True):
+        assert run(grid, block, pointers, backwards) == 0
+
+
+TEAMS = [(128, 4), (256, 16), (256, 32), (128, 64), (256, 256), (1024, 512), (1024, 1024)]
+
+
+def _constants(threads: int = 256, team: int = 32) -> dict[str, str]:
+    return {"THREADS": str(threads), "TEAM": str(team)}
+
+
+def test_division_is_exact_to_the_last_index() -> None:
+    most = 2**31 - 1
+    chance = torch.Generator().manual_seed(0)
+    sizes = [1, 2, 3, 5, 7, 641, 65535, 65536, 65537, 6700417, 2**30, 2**30 + 1, most - 1, most]
+    sizes += torch.randint(1, most, (40,), generator=chance).tolist()
+    for size in sizes:
+        multiples = torch.arange(0, most, max(size, most // 500))
+        i = torch.cat(
+            [multiples, multiples - 1, torch.randint(0, most, (500,), generator=chance), torch.tensor([most])]
+        )
+        i = i.clamp(0, most).to(torch.int32)
+        q, r = torch.empty_like(i), torch.empty_like(i)
+        magic = -(-(2**62) // size)
+        _run(
+            "divide",
+            len(i),
+            _constants(),
+            i,
+            q,
+            r,
+            ctypes.c_int32(size),
+            ctypes.c_int64(magic),
+            ctypes.c_int32(len(i)),
+        )
+        assert torch.equal(q.long(), i.long() // size), size
+        assert torch.equal(r.long(), i.long() % size), size
+
+
+@pytest.mark.parametrize(("threads", "team"), TEAMS)
+def test_folds_give_every_thread_its_teams_result(threads: int, team: int) -> None:
+    x = torch.randint(-1000, 1000, (threads,), generator=torch.Generator().manual_seed(team)).float()
+    out = torch.empty_like(x)
+    _run("fold", threads, _constants(threads, team), x, out)
+    assert torch.equal(out, x.view(-1, team).sum(1, keepdim=True).expand(-1, team).reshape(-1))
+
+
+@pytest.mark.parametrize(("threads", "team"), [t for t in TEAMS if t[1] == 32 or t[0] == t[1]])
+def test_scans_give_what_lies_below(threads: int, team: int) -> None:
+    x = torch.randint(-1000, 1000, (threads,), generator=torch.Generator().manual_seed(team)).float()
+    out, total = torch.empty_like(x), torch.empty_like(x)
+    _run("scan", threads, _constants(threads, team), x, out, total)
+    rows = x.view(-1, team)
+    assert torch.equal(out, (rows.cumsum(1) - rows).reshape(-1))
+    assert torch.equal(total, rows.sum(1, keepdim=True).expand(-1, team).reshape(-1))
+
+
+def test_bfloat16_is_rounded_as_torch_does_without_the_instruction() -> None:
+    steps = torch.arange(0, 2**32, 65521).to(torch.uint32).view(torch.float32)
+    ties = (torch.arange(0, 2**16) * 2**16 + 2**15).to(torch.uint32).view(torch.float32)
+    x = torch.cat([steps, ties])
+    out = torch.empty(len(x), dtype=torch.int16)
+    _run("round_to", len(x), _constants(), x, out, ctypes.c_int32(len(x)), arch=750)
+    got, expected = out.view(torch.bfloat16), x.to(torch.bfloat16)
+    assert torch.equal(got.isnan(), x.isnan())
+    known = ~x.isnan()
+    assert torch.equal(got[known].view(torch.int16), expected[known].view(torch.int16))
