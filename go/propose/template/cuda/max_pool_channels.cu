@@ -9,6 +9,7 @@
 
 // @include rows.cuh
 
+template <bool Holds> struct Is { static constexpr bool value = Holds; };
 constexpr int AT_ONCE = KH * KW <= 64 ? KH : 1, WIDTH_AT_ONCE = KW <= 64 ? KW : 1;
 
 KF_KERNEL(THREADS) void kf_main(
@@ -25,20 +26,24 @@ KF_KERNEL(THREADS) void kf_main(
   int where[VEC];
 #pragma unroll
   for (int e = 0; e < VEC; ++e) where[e] = 0;
+  auto reduce = [&](auto whole) {
 #pragma unroll AT_ONCE
-  for (int h = 0; h < KH; ++h) {
-    const int y = top + h * DH;
-    if (y < 0 || y >= int(height)) continue;
+    for (int h = 0; h < KH; ++h) {
+      const int y = top + h * DH;
+      if (!whole.value && (y < 0 || y >= int(height))) continue;
 #pragma unroll WIDTH_AT_ONCE
-    for (int w = 0; w < KW; ++w) {
-      const int z = left + w * DW;
-      if (z < 0 || z >= int(width)) continue;
-      const kf_vec<A, VEC> v = get<VEC>(p + int64_t(y) * row_stride + int64_t(z) * column_stride, aligned);
+      for (int w = 0; w < KW; ++w) {
+        const int z = left + w * DW;
+        if (!whole.value && (z < 0 || z >= int(width))) continue;
+        const kf_vec<A, VEC> v = get<VEC>(p + int64_t(y) * row_stride + int64_t(z) * column_stride, whole.value || aligned);
 #pragma unroll
-      for (int e = 0; e < VEC; ++e)
-        if (v[e] > best[e] || v[e] != v[e]) best[e] = v[e], where[e] = y * int(width) + z;
+        for (int e = 0; e < VEC; ++e)
+          if (v[e] > best[e] || v[e] != v[e]) best[e] = v[e], where[e] = y * int(width) + z;
+      }
     }
-  }
+  };
+  if (aligned && top >= 0 && top + (KH - 1) * DH < int(height) && left >= 0 && left + (KW - 1) * DW < int(width)) reduce(Is<true>());
+  else reduce(Is<false>());
   kf_vec<int64_t, VEC> wide;
 #pragma unroll
   for (int e = 0; e < VEC; ++e) wide[e] = where[e];
