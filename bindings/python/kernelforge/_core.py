@@ -51,10 +51,22 @@ def call(operation: str, **request: Any) -> dict[str, Any]:
     """
     library = _load()
     op = operation.encode()
-    body = json.dumps(request, allow_nan=False).encode()
+    body = _encoded(operation, request)
     out, size = ctypes.c_void_p(), ctypes.c_int64()
     rc = library.kf_call(op, len(op), body, len(body), ctypes.byref(out), ctypes.byref(size))
     return _answer(library, operation, rc, out, size)
+
+
+def _encoded(operation: str, request: dict[str, Any]) -> bytes:
+    try:
+        return json.dumps(request, allow_nan=False, ensure_ascii=False).encode()
+    except UnicodeEncodeError as e:
+        # Escaped, it would pass, and the core would read another name than the one that was meant.
+        named = ascii(e.object[max(0, e.start - 40) : e.end + 40])
+        raise errors.EnvironmentFault(
+            f"call the core, {operation}: a name in the request is no text in this locale, {named}",
+            hint="set a locale of UTF-8 (`LC_ALL=C.UTF-8`) or PYTHONUTF8=1, or name folders in ASCII (KERNELFORGE_HOME, --store, TMPDIR)",
+        ) from e
 
 
 def loaded() -> bool:

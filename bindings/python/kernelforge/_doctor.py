@@ -8,15 +8,12 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from . import _core, _doctor_cuda, _pins, _settings
+from . import _core, _cxx, _doctor_cuda, _pins, _settings
 from ._check import Check
 from .errors import KernelForgeError
 
@@ -155,36 +152,9 @@ def _compiler() -> Check:
     if compiler is None:
         found, hint = _settings.no_compiler()
         return Check("compiler", False, found, hint, ("optimize",))
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "probe.cc"
-        source.write_text('extern "C" int probe(int x) { return x + 1; }\n')
-        command = [
-            compiler,
-            "-std=c++20",
-            "-O3",
-            "-march=native",
-            "-fPIC",
-            "-shared",
-            str(source),
-            "-o",
-            str(source.with_suffix(".so")),
-        ]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        except (OSError, subprocess.SubprocessError) as e:
-            late = isinstance(e, subprocess.TimeoutExpired)
-            found = "does not answer within 60 s" if late else f"cannot be run: {e}"
-            hint = "name another one with KERNELFORGE_CXX"
-            return Check("compiler", False, f"`{compiler}` {found}", hint, ("optimize",))
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines()
-        return Check(
-            "compiler",
-            False,
-            f"`{compiler}` fails: {lines[0] if lines else done.returncode}",
-            "it must know C++20 and -march=native",
-            ("optimize",),
-        )
+    wrong = _cxx.tried(compiler)
+    if wrong is not None:
+        return Check("compiler", False, *wrong, ("optimize",))
     return Check("compiler", True, _pins.toolchain(compiler) or compiler, "", ("optimize",))
 
 

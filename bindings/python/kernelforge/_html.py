@@ -84,7 +84,8 @@ def _cards(d: dict[str, Any]) -> str:
         cards.append((span(seconds["total"]), "from profile to result"))
     outputs = d.get("outputs") or {}
     if outputs:
-        cards.append(("equal" if outputs["status"] == "ok" else "differ", f"outputs: {outputs['detail']}"))
+        word = {"ok": "equal", "not_compared": "not compared"}.get(outputs["status"], "differ")
+        cards.append((word, f"outputs: {outputs['detail']}"))
     return (
         '<div class="cards">'
         + "".join(f'<div><b>{_e(big)}</b><span class="soft">{_e(small)}</span></div>' for big, small in cards)

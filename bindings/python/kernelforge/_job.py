@@ -5,6 +5,7 @@ It owns the order of the steps and the identity of a study. Each step lives else
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import hashlib
 import json
@@ -12,21 +13,24 @@ import logging
 import os
 import re
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from . import _core, _ext, _needs, _outcome, _pack, _pins, _search, _settings, _studies
 from ._inputs import device_of, forward_of
+from ._outputs import OUTPUTS_PASS
 from ._profile import profile
 from ._progress import Progress
 from ._report import Report
 from ._state import kept
-from .errors import EnvironmentFault, UsageFault
+from .errors import EnvironmentFault, Interrupted, UsageFault
 
 log = logging.getLogger("kernelforge")
 
 CANDIDATES = 24  # an operator; good starts come first, so most of the gain is in the first dozen
+_MOST = 10**9  # candidates, seconds
 _STUDY_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"  # as the store has it
 
 
@@ -60,12 +64,35 @@ class Asked:
         if self.candidates < 1 or (self.max_seconds is not None and not self.max_seconds > 0):
             given = f"candidates={self.candidates}, max_seconds={self.max_seconds}"
             raise UsageFault(f"optimize with {given}: nothing could be tried (expected 1 or more, above 0)")
+        if self.candidates > _MOST or (self.max_seconds is not None and self.max_seconds > _MOST):
+            given = f"candidates={self.candidates}, max_seconds={self.max_seconds}"
+            raise UsageFault(
+                f"optimize with {given}: expected at most {_MOST}", hint="max_seconds=None sets no limit"
+            )
+        if not -(2**63) <= self.seed < 2**63:
+            raise UsageFault(f"optimize with seed={self.seed}: expected a number of 64 bits")
 
     def wants(self, overload: str) -> bool:
         """Return whether `ops` names this overload."""
         patterns = (self.ops,) if isinstance(self.ops, str) else self.ops
         names = (overload, overload.removeprefix("aten::"))
         return self.ops == "auto" or any(fnmatch.fnmatchcase(n, p) for n in names for p in patterns)
+
+    def check_ops(self, known: Iterable[str]) -> None:
+        """Refuse a pattern of `ops` that fits none of the overloads that are hooked: it is a slip, and nothing would be searched for it."""
+        overloads = sorted(known)
+        short = [o.removeprefix("aten::") for o in overloads]
+        for pattern in (self.ops,) if isinstance(self.ops, str) else self.ops:
+            if pattern == "auto" or fnmatch.filter([*overloads, *short], pattern):
+                continue
+            near = difflib.get_close_matches(pattern.removeprefix("aten::").rstrip("*"), short, 5, 0.5)
+            raise UsageFault(
+                f"optimize with ops=`{pattern}`: it fits no operator that is hooked"
+                + (f" (near: {', '.join(near)})" if near else ""),
+                hint="`kernelforge profile MODEL` lists a model's operators; patterns such as `max_pool2d*` are allowed",
+            )
+        if not self.ops:
+            raise UsageFault("optimize with ops=[]: no operator is named", hint='ops="auto" takes all')
 
 
 def _hash(value: Any) -> str:
@@ -83,10 +110,15 @@ class Job:
         self.place = device_of(model, inputs)
         self.seconds: dict[str, float] = {}
         self.store = str(asked.store)
+        if asked.out is not None:
+            _settings.pack_place(_pack.folder_of(asked.out))
         _settings.writable_folder(asked.store.parent, "store")
         self.cache = _settings.writable_folder(_settings.read().cache, "cache")
+        self.scratch = _settings.scratch_folder()
         self.compiler = _needs.compiler(self.place)
         self.extension = _ext.load()
+        asked.check_ops(o["overload"] for o in self.extension.op_table())
+        _studies.studies(self.store)  # opens it: a damaged or a newer one is told now
         _core.call("version")
         try:
             self.pins = _pins.pins(self.extension.abi(), self.compiler, self.place)
@@ -96,8 +128,17 @@ class Job:
 
     def run(self) -> Report:
         """Carry out the steps; return the report."""
-        with self.place.current(), kept(self.model, self.inputs, self.place):
-            return self._run()
+        self.begun = False
+        try:
+            with self.place.current(), kept(self.model, self.inputs, self.place):
+                return self._run()
+        except Interrupted:
+            raise
+        except KeyboardInterrupt:
+            hint = "what was searched is saved" if self.begun else "nothing was searched yet"
+            raise Interrupted(
+                f"optimize `{self.asked.name}`: interrupted\nhint: {hint}; the same call goes on from there"
+            ) from None
 
     def _run(self) -> Report:
         self.bar = Progress(self.asked.progress)
@@ -197,7 +238,7 @@ class Job:
         """Return whether a stored result answers this call: nothing else asked, no larger budget than was used."""
         if not result or result["pins"] != self.pins or result.get("identity") != self.identity:
             return False
-        if (result["outputs"] or {}).get("status", "ok") != "ok":
+        if (result["outputs"] or {}).get("status", "ok") not in OUTPUTS_PASS:
             return False  # what was refused is tried again, and refused again
         had, a = result["budget"], self.asked
         if any(had.get(k) != v for k, v in self.wishes().items()) or a.candidates > had["candidates"]:
@@ -224,7 +265,7 @@ class Job:
         self.bar.names = {c["id"]: c["overload"].removeprefix("aten::") for c in self.cards}
         self.profile.forget_payloads({c["id"] for c in self.cards})
         self.place.trim()
-        begin = time.monotonic()
+        begin, self.begun = time.monotonic(), True
         _core.call(
             "study.start",
             store=self.store,
@@ -258,6 +299,7 @@ class Job:
             "worker": str(_core.WORKER),
             "runtime": str(_core.RUNTIME),
             "cache": str(self.cache),
+            "scratch": str(self.scratch),
             "jobs": len(os.sched_getaffinity(0)),
             **_needs.tools(self.place, self.compiler),
         }

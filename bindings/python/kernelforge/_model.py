@@ -5,16 +5,20 @@ It owns finding, importing and calling the factory. It refuses to judge the mode
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from .errors import EnvironmentFault, UsageFault
+from .errors import EnvironmentFault, KernelForgeError, ModelFault, UsageFault
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 SHORT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
@@ -64,12 +68,14 @@ def make(wanted: Wanted) -> Made:
 
     Raises:
         UsageFault: the name, the factory or what it returns is not as expected.
+        ModelFault: the file does not import, the factory raised, or the model does not fit on the device.
         EnvironmentFault: torchvision or the device is missing.
     """
     check_device(wanted.device)
     if ":" in wanted.spec:
         model, inputs = _from_factory(wanted)
-        return Made(_moved(model, wanted.device), _moved(inputs, wanted.device), wanted.name, "")
+        with _users_code(f"move `{wanted.spec}` to {wanted.device}"):
+            return Made(_moved(model, wanted.device), _moved(inputs, wanted.device), wanted.name, "")
     if wanted.spec.endswith(".py") or "/" in wanted.spec:
         raise UsageFault(
             f"find the model `{wanted.spec}`: no factory is named",
@@ -115,6 +121,11 @@ def _moved(value: Any, device: str) -> Any:
 
 def _from_factory(wanted: Wanted) -> tuple[Any, Any]:
     where, name = wanted.spec.rsplit(":", 1)
+    if not where.endswith(".py") and not all(part.isidentifier() for part in where.split(".")):
+        raise UsageFault(
+            f"find the model `{wanted.spec}`: `{where}` is neither a Python file nor the name of a module",
+            hint="write `file.py:factory` or `package.module:callable`",
+        )
     module = _module(where)
     factory: Any = module
     for part in name.split("."):
@@ -127,7 +138,9 @@ def _from_factory(wanted: Wanted) -> tuple[Any, Any]:
             f"find `{name}` in `{where}`: it is not there (found {found})",
             hint=f"the factory must {_FACTORY_HINT}",
         )
-    made = factory(**_arguments(factory, wanted))
+    arguments = _arguments(factory, wanted)
+    with _users_code(f"call `{wanted.spec}`"):
+        made = factory(**arguments)
     if not (isinstance(made, tuple) and len(made) == 2 and callable(made[0])):
         raise UsageFault(
             f"call `{wanted.spec}`: it returned {_describe(made)} (expected a model and its inputs)",
@@ -146,7 +159,10 @@ def _describe(value: Any) -> str:
 def _arguments(factory: Callable[..., Any], wanted: Wanted) -> dict[str, Any]:
     """Pass the options that were given to the parameters of the same name; one that has no taker is an error, never ignored."""
     given: dict[str, Any] = {}
-    parameters = inspect.signature(factory).parameters
+    try:
+        parameters = inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # some built-in functions do not tell
+        parameters = MappingProxyType({})
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     if wanted.device != "cpu" and "device" in parameters:  # one that does not ask for it is moved afterwards
         given["device"] = wanted.device
@@ -182,18 +198,58 @@ def _module(where: str) -> Any:
         module = importlib.util.module_from_spec(spec)
         sys.modules.setdefault(path.stem, module)
         sys.path.insert(0, str(path.parent))
-        spec.loader.exec_module(module)
+        try:
+            with _users_code(f"import the model file `{where}`"):
+                spec.loader.exec_module(module)
+        except BaseException:
+            if sys.modules.get(path.stem) is module:  # nobody may find half a module
+                del sys.modules[path.stem]
+            raise
         return module
     sys.path.insert(0, "")
     try:
         return importlib.import_module(where)
-    except ModuleNotFoundError as e:
-        if e.name is not None and (where == e.name or where.startswith(e.name + ".")):
+    except (Exception, SystemExit) as e:
+        name = e.name if isinstance(e, ModuleNotFoundError) else None
+        if name is not None and (where == name or where.startswith(f"{name}.")):
             raise UsageFault(
-                f"import the module `{where}`: no module named `{e.name}`",
+                f"import the module `{where}`: no module named `{name}`",
                 hint="is it installed here, or is this the wrong folder?",
             ) from e
+        raise _fault_of(f"import the module `{where}`", e) from e
+
+
+@contextlib.contextmanager
+def _users_code(what: str) -> Iterator[None]:
+    """Turn what the user's code raises into one error."""
+    try:
+        yield
+    except KernelForgeError:
         raise
+    except (Exception, SystemExit) as e:  # a script without a main guard may end itself
+        raise _fault_of(what, e) from e
+
+
+def _fault_of(what: str, e: BaseException) -> ModelFault:
+    """Return an exception of the user's code as an error: its last line, and the line of the user's that it came from."""
+    lines = traceback.format_exception_only(e)[-1].strip().splitlines()
+    place = _place_of(e)
+    return ModelFault(
+        f"{what}: {lines[0]}{f' (at {place})' if place else ''}",
+        hint="`-v` shows the whole traceback; try it in Python alone",
+    )
+
+
+def _place_of(e: BaseException) -> str:
+    """Return `file:line` of the deepest frame that is neither ours nor an installed package's; "" if there is none."""
+    if isinstance(e, SyntaxError) and e.filename:
+        return f"{e.filename}:{e.lineno}"
+    installed = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
+    for frame in reversed(traceback.extract_tb(e.__traceback__)):
+        name = frame.filename
+        if not name.startswith("<") and name != __file__ and not any(name.startswith(p) for p in installed):
+            return f"{name}:{frame.lineno}"
+    return ""
 
 
 def _built_in(wanted: Wanted) -> Made:
@@ -216,13 +272,15 @@ def _built_in(wanted: Wanted) -> Made:
     torch.manual_seed(wanted.seed)
     # These two spend seconds on truncated normals unless told not to.
     extra = {"init_weights": False} if wanted.spec in ("googlenet", "inception_v3") else {}
-    model = models.get_model(wanted.spec, weights=None, **extra).eval()
     side = 299 if wanted.spec == "inception_v3" else 224
     dtype = getattr(torch, wanted.dtype)
-    x = torch.randn(1 if wanted.batch is None else wanted.batch, 3, side, side).to(dtype)
-    model, x = model.to(wanted.device, dtype), x.to(wanted.device)
-    if wanted.channels_last:
-        model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
+    batch = 1 if wanted.batch is None else wanted.batch
+    with _users_code(f"make `{wanted.spec}` with batch {batch}"):  # a batch that no memory holds
+        model = models.get_model(wanted.spec, weights=None, **extra).eval()
+        x = torch.randn(batch, 3, side, side).to(dtype)
+        model, x = model.to(wanted.device, dtype), x.to(wanted.device)
+        if wanted.channels_last:
+            model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
     layout = "NHWC" if wanted.channels_last else "NCHW"
     return Made(
         model,

@@ -9,7 +9,7 @@ import math
 import os
 from typing import Any
 
-from . import _nvrtc, _settings
+from . import _cxx, _nvrtc, _settings
 from ._place import Place
 from .errors import EnvironmentFault
 
@@ -24,7 +24,7 @@ def compiler(place: Place) -> str:
     """Return the compiler of candidates: a C++ compiler for the host, NVRTC for CUDA.
 
     Raises:
-        EnvironmentFault: there is none.
+        EnvironmentFault: there is none, or it cannot compile.
     """
     if place.cuda:
         library = _nvrtc.find()
@@ -36,6 +36,9 @@ def compiler(place: Place) -> str:
     if program is None:
         found, hint = _settings.no_compiler()
         raise EnvironmentFault(f"search kernels: {found}", hint=hint)
+    wrong = _cxx.trouble(program)
+    if wrong is not None:
+        raise EnvironmentFault(f"search kernels: the compiler {wrong[0]}", hint=wrong[1])
     return program
 
 

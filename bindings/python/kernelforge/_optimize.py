@@ -52,14 +52,15 @@ def optimize(
         inputs: a tensor, a tuple of arguments, a dict of keyword arguments, or ((arguments), {keywords}).
         study: name of the study; default: made from model, shapes and machine. An unfinished study of the name is resumed.
         store: file of the store; default: `KERNELFORGE_HOME` or the XDG data folder.
-        ops: "auto", or names of operators (patterns allowed): `["max_pool2d*", "aten::cat"]`.
+        ops: "auto", or names of operators (patterns allowed): `["max_pool2d*", "aten::cat"]`; each must fit an operator that is hooked.
         min_share: least share of the forward's operator time, 0 to 1, that is worth a search.
         candidates: candidates an operator at most.
-        max_seconds: seconds of search at most; None: until the candidates are used up.
+        max_seconds: seconds after which no candidate is begun and no further group of winners is measured on the model; None: until the candidates are
+            used up. The profile, the candidate or confirmation in flight and the last measurement of the model come on top.
         seed: chance of inputs, order of timing and search.
         review: leave winners proposed; only those that `kernelforge approve` has approved are served.
         exact: serve only plans that are bitwise equal to eager on everything judged.
-        out: folder of the pack; default: in the packs folder beside the store.
+        out: folder of the pack: absent, empty, or a pack; default: in the packs folder beside the store. Without a winner none is written.
         fresh: forget what the study has and begin again.
         progress: "auto" (a bar on terminals), True or False.
         name, note: what reports call the model, and what they say about it.

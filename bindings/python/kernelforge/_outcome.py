@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core, _ext, _measure, _pack, _pins, _studies
+from ._outputs import OUTPUTS_PASS, told
 from ._report import SCHEMA, Report, rows_of
 from ._search import Outcome
 from .errors import VerifyFault
@@ -73,9 +74,11 @@ def finish(job: Job, found: Outcome, *, written: bool = False) -> Report:
             plans = [p for p in _pack.read(folder)["plans"] if p["exact"] or not a.exact]
             if any(p["state"] == "approved" for p in plans):
                 trial = _tried(job, folder, found.model)
-        if trial.refused:
+        # A pack without plans would say nothing, and an older one of this study says what holds no more.
+        nothing = not plans and a.out is None
+        if trial.refused or nothing:
             _pack.remove(job.folder)
-        else:
+        elif plans:
             if not written:
                 _write(job, job.folder)
             if trial.ids:
@@ -106,7 +109,7 @@ def finish(job: Job, found: Outcome, *, written: bool = False) -> Report:
     }
     if job.cards:
         _core.call("store.result", store=job.store, study=job.study, result=data)
-    if trial.outputs.get("status", "ok") != "ok":
+    if trial.outputs.get("status", "ok") not in OUTPUTS_PASS:
         raise VerifyFault(
             f"optimize `{a.name}`: {trial.refused}; its plans are not served, and there is no pack",
             hint=f"`kernelforge show {job.study}` shows its winners, and ops=[...] leaves operators out; please report this",
@@ -167,7 +170,7 @@ def _tried(job: Job, folder: Path, seen: dict[str, Any] | None) -> _Trial:
         with _ext.switch(job.extension) as switch:  # the caller may have plans switched off
             switch(True)
             outputs = _outputs(job, seen)
-            if outputs["status"] != "ok":
+            if outputs["status"] not in OUTPUTS_PASS:
                 detail = f"the model's outputs with plans are not as right as eager's: {outputs['detail']}"
                 return _Trial(
                     ids, outputs, {"ratio": None, "why": "outputs differ from eager's"}, refused=detail
@@ -186,10 +189,9 @@ def _outputs(job: Job, seen: dict[str, Any] | None) -> dict[str, Any]:
     from .referee.model import Model
 
     if seen is not None:
-        return {"status": seen["status"], "detail": seen["detail"]}
+        return told(seen["status"], seen["detail"])
     judge = Model(job.forward, job.model, job.inputs, job.place)
-    status, detail = judge.compare(judge.eager(job.extension), judge.outputs())
-    return {"status": status, "detail": detail}
+    return told(*judge.judge(job.extension))
 
 
 def _whole_model(job: Job, switch: Callable[[bool], None], seen: dict[str, Any] | None) -> dict[str, Any]:
@@ -243,5 +245,6 @@ def _why_eager(run: dict[str, Any]) -> str:
             else "no candidate was faster"
         )
     if not run["why"] or run["why"].startswith("budget"):
-        return "not reached within the budget"
+        why = str(run["why"]).removeprefix("budget: ")
+        return f"not reached within the budget ({why})" if why else "not reached within the budget"
     return str(run["why"]).splitlines()[0]

@@ -11,6 +11,57 @@ from typing import Any
 # unless something is wrong; half precision carries 2^-8 (bfloat16) or 2^-11 a rounding.
 _LIMIT = {"float64": 1e-9, "float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}
 
+# Status of outputs that do not speak against plans. `not_compared`: nothing is claimed about them, and the detail says why; plans of operators
+# then stand on their own evidence.
+OUTPUTS_PASS = ("ok", "not_compared")
+_NOT_COMPARED = "not compared: "
+NOT_REPEATED = _NOT_COMPARED + "the model does not repeat itself (two eager forwards on the same inputs)"
+
+
+def told(status: str, detail: str) -> dict[str, str]:
+    """Return {"status", "detail"} of a report. The core's answers know no `not_compared`: there it is an `ok` whose detail says so."""
+    return {"status": "not_compared" if detail.startswith(_NOT_COMPARED) else status, "detail": detail}
+
+
+def parts_of(tensor: Any) -> list[Any]:
+    """Return the dense real tensors that a tensor's values are: itself, a sparse one filled in, a nested one's parts, real and imaginary part.
+
+    Raises:
+        Incomparable: it has no values that can be read (meta), or is of a kind that does not turn into dense tensors.
+    """
+    import torch
+
+    try:
+        if tensor.is_nested:
+            return [part for t in tensor.unbind() for part in parts_of(t)]
+        if tensor.is_quantized:
+            tensor = tensor.dequantize()
+        if tensor.layout is not torch.strided:
+            tensor = tensor.to_dense()
+        if tensor.is_meta:
+            raise Incomparable("an output of the model is on the device `meta`, without values")
+        if tensor.is_complex():
+            tensor = torch.view_as_real(tensor.resolve_conj())
+        if tensor.dtype.is_floating_point and _dtype(tensor) not in _LIMIT:  # float8
+            tensor = tensor.to(torch.bfloat16)
+        tensor = tensor.resolve_neg()
+        torch.equal(tensor, tensor)
+    except Incomparable:
+        raise
+    except Exception as e:  # a subclass may refuse in its own way
+        words = str(e).splitlines() or [type(e).__name__]
+        kind = f"{type(tensor).__name__}, {_dtype(tensor)}, {str(tensor.layout).removeprefix('torch.')}"
+        raise Incomparable(f"an output of the model cannot be compared ({kind}): {words[0]}") from e
+    return [tensor]
+
+
+class Incomparable(Exception):
+    """Outputs that cannot be held against each other; the text says why."""
+
+    @property
+    def detail(self) -> str:
+        return _NOT_COMPARED + str(self)
+
 
 def compare_tensors(eager: list[Any], ours: list[Any]) -> dict[str, Any]:
     """Return {"status": "ok", "wrong_value" or "wrong_shape", "detail", "exact", "worst"} of two lists of tensors."""

@@ -1,4 +1,4 @@
-"""Drives one study of the core: poll, carry out the referee's tasks, answer, show progress; Ctrl-C once saves, twice stops.
+"""Drives one study of the core: poll, carry out the referee's tasks, answer, show progress; Ctrl-C once saves, twice stops, SIGTERM stops.
 
 It owns the loop and the interrupt. It refuses to decide anything about the search: that is the core's.
 """
@@ -6,6 +6,7 @@ It owns the loop and the interrupt. It refuses to decide anything about the sear
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 import time
@@ -20,6 +21,7 @@ from .errors import Interrupted, KernelForgeError, from_core
 
 log = logging.getLogger("kernelforge")
 _POLL_MS = 200
+_END_SECONDS = 5.0  # for a study that was stopped to end its workers and remove its temporary files
 _REPORT = "ops=[...] leaves the operator out, and the same call resumes; please report this with the traceback that `-v` shows"
 
 
@@ -34,19 +36,31 @@ class Outcome:
     )
 
 
+class _Terminated(BaseException):
+    """SIGTERM came while a search runs."""
+
+
 class _Interrupts:
-    """Counts Ctrl-C while a search runs. The first is kept for the loop; the second raises KeyboardInterrupt where the program is."""
+    """Counts Ctrl-C while a search runs. The first is kept for the loop; the second raises KeyboardInterrupt where the program is, as does SIGTERM
+    with _Terminated."""
 
     def __init__(self) -> None:
         self.count = 0
-        self._before: Any = None
+        self._before: dict[int, Any] = {}
         self._ours = threading.current_thread() is threading.main_thread()
 
     def __enter__(self) -> _Interrupts:
-        # A program that handles SIGINT itself keeps its handler.
-        if self._ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self._before = signal.signal(signal.SIGINT, self._on)
+        # A program that handles a signal itself keeps its handler.
+        for number, usual, ours in (
+            (signal.SIGINT, signal.default_int_handler, self._on),
+            (signal.SIGTERM, signal.SIG_DFL, self._end),
+        ):
+            if self._ours and signal.getsignal(number) == usual:
+                self._before[number] = signal.signal(number, ours)
         return self
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        raise _Terminated
 
     def _on(self, number: int, frame: FrameType | None) -> None:
         self.count += 1
@@ -54,8 +68,8 @@ class _Interrupts:
             raise KeyboardInterrupt
 
     def __exit__(self, *exc: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for number, before in self._before.items():
+            signal.signal(number, before)
 
 
 def drive(study: str, execute: Callable[[dict[str, Any]], dict[str, Any]], progress: Progress) -> Outcome:
@@ -95,12 +109,27 @@ def drive(study: str, execute: Callable[[dict[str, Any]], dict[str, Any]], progr
         return outcome
     except KeyboardInterrupt as e:
         if not isinstance(e, Interrupted):
-            _core.call("study.cancel", study=study, now=True)
+            _stop(study)
             raise Interrupted(_saved(study, outcome.progress)) from None
+        raise
+    except _Terminated:
+        progress.clear()
+        _stop(study)
+        log.warning("search `%s`: terminated; what was measured is saved, the same call resumes it", study)
+        os.kill(os.getpid(), signal.SIGTERM)  # whoever sent it sees that it ended the process
         raise
     finally:
         progress.clear()
         _core.call("study.close", study=study)
+
+
+def _stop(study: str) -> None:
+    """Stop a study at once, and wait until the core has given back what it holds: a process that ends before would leave its temporary files."""
+    _core.call("study.cancel", study=study, now=True)
+    until = time.monotonic() + _END_SECONDS
+    while time.monotonic() < until:
+        if _core.call("study.poll", study=study, timeout_ms=_POLL_MS)["state"] in ("done", "failed"):
+            return
 
 
 def _carry_out(

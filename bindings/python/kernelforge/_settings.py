@@ -22,7 +22,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import EnvironmentFault
+from .errors import EnvironmentFault, UsageFault
 
 STORE_FILE = "kernelforge.db"
 _OFF = ("", "0", "false", "no", "off")
@@ -91,7 +91,10 @@ def store_path(store: str | os.PathLike[str] | None) -> Path:
     return path / STORE_FILE if path.is_dir() else path
 
 
-def writable_folder(folder: Path, purpose: str) -> Path:
+_ELSEWHERE = "name another place with KERNELFORGE_HOME or --store, or free space there"
+
+
+def writable_folder(folder: Path, purpose: str, hint: str = _ELSEWHERE) -> Path:
     """Create `folder` and write a page into it, so that an unwritable or full place is told before any work is done."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -101,9 +104,56 @@ def writable_folder(folder: Path, purpose: str) -> Path:
     except OSError as e:
         raise EnvironmentFault(
             f"write the {purpose} in `{folder}`: {e.strerror or e}",
-            hint="name another place with KERNELFORGE_HOME or --store, or free space there",
+            hint=hint,
         ) from e
     return folder
+
+
+def scratch_folder() -> Path:
+    """Return the folder of temporary files, tried: `TMPDIR`, else `/tmp`. The core is told this one; it does not see a later TMPDIR."""
+    folder = Path(os.environ.get("TMPDIR") or "/tmp").absolute()
+    hint = "set TMPDIR to a folder of yours with free space"
+    if not folder.is_dir():
+        raise EnvironmentFault(f"write temporary files in `{folder}`: there is no such folder", hint=hint)
+    return writable_folder(folder, "temporary files", hint)
+
+
+def pack_place(folder: Path) -> Path:
+    """Return a folder that a pack can be written to: absent, empty, or a pack; its parent is made and tried.
+
+    Raises:
+        UsageFault: something else lies there.
+        EnvironmentFault: its parent cannot be written.
+    """
+    hint = "name a new folder, an empty one, or that of a pack with `out` (--out)"
+    try:
+        there = folder.is_symlink() or folder.exists()
+        if there and (folder.is_symlink() or not folder.is_dir()):
+            raise UsageFault(f"write the pack `{folder}`: a file of this name is there", hint=hint)
+        if there and any(folder.iterdir()) and not (folder / "pack.json").is_file():
+            raise UsageFault(f"write the pack `{folder}`: this folder is no pack, and not empty", hint=hint)
+    except OSError as e:
+        raise EnvironmentFault(f"write the pack `{folder}`: {e.strerror or e}", hint=hint) from e
+    writable_folder(
+        folder.parent, "pack", "name a folder that you can write with `out` (--out), or free space there"
+    )
+    return folder
+
+
+def file_place(path: str | os.PathLike[str], option: str) -> Path:
+    """Return a path that a file can be written to; its folder is made and tried.
+
+    Raises:
+        UsageFault: a folder lies there.
+        EnvironmentFault: its folder cannot be written.
+    """
+    file = Path(path).absolute()
+    if file.is_dir():
+        raise UsageFault(f"write `{file}`: a folder of this name is there", hint=f"name a file with {option}")
+    writable_folder(
+        file.parent, "file of " + option, f"name a file in a folder that you can write with {option}"
+    )
+    return file
 
 
 def free_bytes(folder: Path) -> int | None:

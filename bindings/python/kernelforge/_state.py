@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import random
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +20,7 @@ from ._place import Place
 
 @contextlib.contextmanager
 def kept(model: Any, inputs: Any, place: Place) -> Iterator[None]:
-    """Put back, after the block, the buffers of a module, the inputs, and the random state of Python, torch and the device.
+    """Put back, after the block, the buffers of a module, the inputs, and the random state of Python, NumPy, torch and the device.
 
     A buffer that the model replaced by another tensor gets its former tensor back; one that it made in the block stays.
 
@@ -35,11 +36,15 @@ def kept(model: Any, inputs: Any, place: Place) -> Iterator[None]:
     with _unseen():
         saved = {id(t): (t, t.detach().clone()) for t in (*(b for _, _, b in slots), *given) if _plain(t)}
     chance = random.getstate()
+    numpy = sys.modules.get("numpy")  # a model that draws from it has imported it
+    drawn = numpy.random.get_state() if numpy is not None else None
     try:
         with torch.random.fork_rng(devices=[place.ordinal] if place.cuda else []):
             yield
     finally:
         random.setstate(chance)
+        if numpy is not None:
+            numpy.random.set_state(drawn)
         for buffers, name, buffer in slots:
             if buffers.get(name) is not buffer:
                 buffers[name] = buffer

@@ -168,13 +168,13 @@ def test_doctor_without_a_compiler_still_serves_and_says_what_to_install(tmp_pat
     ],
 )
 def test_doctor_survives_a_compiler_that_hangs_or_cannot_be_run(monkeypatch, error, words):
-    from kernelforge import _doctor
+    from kernelforge import _cxx, _doctor
 
     def run(*args, **options):
         raise error
 
     monkeypatch.setenv("KERNELFORGE_CXX", "g++")
-    monkeypatch.setattr(_doctor.subprocess, "run", run)
+    monkeypatch.setattr(_cxx.subprocess, "run", run)
     check = _doctor._compiler()
     assert check.ok is False
     assert re.search(words, check.found)

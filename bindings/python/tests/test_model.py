@@ -1,6 +1,7 @@
 """MODEL on the command line: files, modules, built-in names, and what is said when something is off."""
 
 import argparse
+import os
 import sys
 
 import pytest
@@ -157,3 +158,140 @@ def test_a_model_that_raises_is_one_error_with_its_cause():
 def test_something_that_cannot_be_called_is_refused():
     with pytest.raises(UsageFault, match="cannot be called"):
         _inputs.forward_of(torch.ones(1), X)
+
+
+# ---- the user's own errors --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def broken_folder(tmp_path, monkeypatch):
+    """Modules that do not work, in a folder that is on the path."""
+    for name, text in {
+        "raises": "import torch\ndef make():\n    return inner()\ndef inner():\n    raise ValueError('oh\\nand more')\n",
+        "ends": "def make():\n    raise SystemExit(3)\n",
+        "syntax": "x = 1\ndef make(:\n    pass\n",
+        "needs": "import no_such_package_of_mine\ndef make(): pass\n",
+        "stops": "import sys\nsys.exit(4)\n",
+        "opens": "def make():\n    return open('/no/such/weights.pt')\n",
+    }.items():
+        (tmp_path / f"{name}_model.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in list(sys.modules):
+        if name.endswith("_model") and name.partition("_")[0] in (
+            "raises",
+            "ends",
+            "needs",
+            "stops",
+            "opens",
+        ):
+            sys.modules.pop(name)
+
+
+@pytest.mark.parametrize("as_module", [False, True])
+@pytest.mark.parametrize(
+    ("name", "words", "line"),
+    [
+        ("raises", "ValueError: oh", 5),
+        ("ends", "SystemExit: 3", 2),
+        ("syntax", "SyntaxError: ", 2),
+        ("needs", "ModuleNotFoundError: No module named 'no_such_package_of_mine'", 1),
+        ("stops", "SystemExit: 4", 2),
+        ("opens", "FileNotFoundError: .*weights.pt", 2),
+    ],
+)
+def test_a_users_error_is_one_line_with_its_place(broken_folder, name, words, line, as_module):
+    where = f"{name}_model" if as_module else f"{broken_folder / name}_model.py"
+    with pytest.raises(ModelFault, match=words) as e:
+        make(Wanted(f"{where}:make"))
+    assert f"(at {broken_folder}/{name}_model.py:{line})" in e.value.text
+    assert "\n" not in e.value.text
+    assert e.value.hint
+    assert e.value.exit_code == 2
+
+
+def test_a_callable_that_is_no_factory_is_a_users_error():
+    with pytest.raises(ModelFault, match=r"call `os.path:join`: TypeError: join\(\) missing"):
+        make(Wanted("os.path:join"))
+    with pytest.raises(UsageFault, match="expected a model and its inputs"):
+        make(Wanted("math:hypot"))
+    with pytest.raises(UsageFault, match="no parameter `batch`"):
+        make(Wanted("math:hypot", batch=3))
+
+
+@pytest.mark.parametrize("spec", [":", ":make", "..a:make", "a-b:make"])
+def test_what_is_neither_file_nor_module_is_said_so(spec):
+    with pytest.raises(UsageFault, match="neither a Python file nor the name of a module") as e:
+        make(Wanted(spec))
+    assert e.value.hint
+
+
+def test_a_batch_that_no_memory_holds_is_an_error_of_usage():
+    pytest.importorskip("torchvision")
+    with pytest.raises(ModelFault, match="make `squeezenet1_1` with batch 1000000000: RuntimeError") as e:
+        make(Wanted("squeezenet1_1", batch=10**9))
+    assert e.value.exit_code == 2
+
+
+# ---- numbers and names out of bounds ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (options.seed, (0, -(2**63), 2**63 - 1), ("9" * 23, str(2**63))),
+        (
+            options.threads,
+            (1, os.cpu_count(), 4 * os.cpu_count()),
+            ("0", str(4 * os.cpu_count() + 1), "99999"),
+        ),
+        (options.positive, (1, 10**9), ("0", "-1", "9" * 23)),
+    ],
+)
+def test_numbers_have_bounds_that_are_told(kind, good, bad):
+    for value in good:
+        assert kind(str(value)) == value
+    for text in bad:
+        with pytest.raises(argparse.ArgumentTypeError, match="expected"):
+            kind(text)
+
+
+@pytest.mark.parametrize("command", ["profile x", "optimize x", "explain x", "demo", "run s.py", "verify p"])
+@pytest.mark.parametrize("option", ["--threads=99999", f"--seed={'9' * 23}"])
+def test_every_command_holds_the_bounds(command, option, capsys):
+    from kernelforge import cli
+
+    name, *arguments = command.split()
+    if (name, option[:3]) in (("run", "--s"), ("verify", "--t")):
+        pytest.skip("the command has no such option")
+    with pytest.raises(SystemExit) as e:
+        cli.main([name, option, *arguments])
+    assert e.value.code == 2
+    assert (
+        f"argument {option.partition('=')[0]}: {option.partition('=')[2]} (expected"
+        in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"seed": 2**63}, "64 bits"),
+        ({"candidates": 10**20}, "at most"),
+        ({"max_seconds": float("inf")}, "at most"),
+        ({"max_seconds": float("nan")}, "nothing could be tried"),
+        ({"ops": "max_pol2d*"}, "fits no operator that is hooked.*near: .*max_pool2d"),
+        ({"ops": ["relu", "nosuch"]}, "`nosuch`: it fits no operator"),
+        ({"ops": []}, "no operator is named"),
+        ({"ops": ""}, "fits no operator"),
+    ],
+)
+def test_optimize_refuses_what_nothing_can_come_of_before_it_runs_the_model(wrong, words):
+    import kernelforge
+
+    def model(x):
+        raise AssertionError("it ran")
+
+    with pytest.raises(UsageFault, match=words) as e:
+        kernelforge.optimize(model, X, **wrong)
+    assert e.value.exit_code == 2

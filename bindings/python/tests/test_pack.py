@@ -1,7 +1,5 @@
 """Packs: what is read, what is refused with which words, what is served and taken back."""
 
-import json
-
 import pytest
 
 from kernelforge import _pack
@@ -117,3 +115,11 @@ def test_approve_names_an_unknown_plan_and_writes_nothing(tmp_path):
     with pytest.raises(UsageFault, match=r"no such plan \(found p-1\)"):
         _pack.approve(tmp_path, ["p-1", "p-9"])
     assert _pack.read(tmp_path)["plans"][0]["state"] == "proposed"
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"schema":' * 100_000, '{"a":' + "[" * 100_000])
+def test_a_pack_json_nested_past_any_depth_is_damaged(tmp_path, text):
+    (tmp_path / "pack.json").write_text(text)
+    with pytest.raises(PackFault, match=r"`pack.json` is damaged") as e:
+        _pack.read(tmp_path)
+    assert e.value.hint

@@ -234,7 +234,9 @@ def test_durations_for_people(seconds, text):
         ),
         ({"nodes": [{}, {}], "best": 0.8, "confirmed": []}, "best candidate 1.25x in search, no gain confirmed"),
         ({"nodes": [{}, {}], "best": 1.0, "confirmed": []}, "no candidate was faster"),
-        ({"nodes": [{}], "best": 1.0, "confirmed": [], "why": "budget: seconds"}, "not reached within the budget"),
+        ({"nodes": [{}], "best": 1.0, "confirmed": [], "why": "budget: 0.5 seconds are left, and a candidate takes about 2.0"},
+             "not reached within the budget (0.5 seconds are left, and a candidate takes about 2.0)"),
+            ({"nodes": [{}], "best": 1.0, "confirmed": [], "why": ""}, "not reached within the budget"),
     ],
 )  # fmt: skip
 def test_a_card_that_eager_keeps_says_how_near_it_came(run, why):

@@ -122,3 +122,32 @@ def test_optimize_leaves_a_model_in_training_as_it_was(net):
     assert torch.equal(torch.get_rng_state(), chance)
     assert model.training
     assert model.norm.training
+
+
+def test_a_model_that_writes_into_its_inputs_finds_them_as_given():
+    """Each of the dozens of forwards of a profile, an `explain` or a comparison would else start from what the one before left."""
+
+    class Writes(torch.nn.Module):
+        def forward(self, x, more, *, mask=None):
+            x.mul_(1e20)
+            more[0].add_(1)
+            if mask is not None:
+                mask.logical_not_()
+            return torch.relu(x)
+
+    model, inputs = Writes(), ((torch.ones(4), [torch.zeros(3)]), {"mask": torch.tensor([True, False])})
+    with torch.no_grad():
+        kernelforge.profile(model, inputs, forwards=3)
+        kernelforge.explain(model, inputs)
+    (x, (more,)), given = inputs
+    assert torch.equal(x, torch.ones(4))
+    assert torch.equal(more, torch.zeros(3))
+    assert given["mask"].tolist() == [True, False]
+
+
+def test_chance_of_numpy_is_put_back():
+    numpy = pytest.importorskip("numpy")
+    before = numpy.random.get_state()[1].copy()
+    with kept(torch.relu, None, HOST):
+        numpy.random.rand(1000)
+    assert (numpy.random.get_state()[1] == before).all()

@@ -86,7 +86,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return e.exit_code
     except KeyboardInterrupt as e:
         text, _, hint = str(e).partition("\nhint: ")
-        _show_error(text or "interrupted", hint, Interrupted.exit_code, args.json)
+        _show_error(
+            text or f"{args.command}: interrupted",
+            hint or "nothing is left half done: run the same command again",
+            Interrupted.exit_code,
+            args.json,
+        )
         return Interrupted.exit_code
     except BrokenPipeError:  # the reader of our output went away
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -20,8 +20,8 @@ _PAIRS_AGAIN = 12  # when the study is there already: enough to see the same rat
 
 def add(p: argparse.ArgumentParser) -> None:
     options.add_search(p)
-    p.add_argument("--threads", type=options.positive, help="torch's threads; a pin of the pack")
-    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--threads", type=options.threads, help="torch's threads; a pin of the pack")
+    p.add_argument("--seed", type=options.seed, default=0)
     p.add_argument("--fresh", action="store_true", help="forget an earlier demo and search again")
     p.add_argument("--results", metavar="FILE", help="write the result file (JSON), too")
     p.add_argument(
@@ -31,6 +31,9 @@ def add(p: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    for option in ("html", "results"):
+        if getattr(args, option):
+            _settings.file_place(getattr(args, option), f"--{option}")
     made = options.made_from(args)
     import torch
 

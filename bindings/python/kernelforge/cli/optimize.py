@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from .. import _settings
 from . import options
 
 
@@ -31,9 +32,14 @@ def add(p: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import torch
 
+    from .. import _pack
     from .._job import CANDIDATES
     from .._optimize import optimize, report
 
+    if args.html:
+        _settings.file_place(args.html, "--html")
+    if args.out:
+        _settings.pack_place(_pack.folder_of(args.out))
     made = options.made_from(args)
     if made.note:
         options.say(made.note)
@@ -43,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
             made.inputs,
             study=args.study,
             store=args.store,
-            ops=args.ops if args.ops == "auto" else args.ops.split(","),
+            ops=args.ops if args.ops == "auto" else [p.strip() for p in args.ops.split(",")],
             min_share=args.min_share,
             candidates=args.candidates or CANDIDATES,
             max_seconds=args.budget_s,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from typing import Any
 
@@ -11,6 +12,8 @@ from .._model import DTYPES, SHORT, Made, Wanted, check_device, make
 from ..errors import UsageFault
 
 MODEL_HELP = "`file.py:factory`, `package.module:callable`, or the name of a torchvision model; a factory returns (model, inputs)"
+_MOST = 10**9  # of anything that is counted
+_THREADS_A_CORE = 4
 
 
 def add_model(p: argparse.ArgumentParser) -> None:
@@ -18,8 +21,8 @@ def add_model(p: argparse.ArgumentParser) -> None:
     p.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     add_shape(p)
     p.add_argument("--device", default="cpu", help="cpu (the host target), cuda or cuda:1")
-    p.add_argument("--threads", type=positive, help="torch's threads; a pin of the pack")
-    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--threads", type=threads, help="torch's threads; a pin of the pack")
+    p.add_argument("--seed", type=seed, default=0)
 
 
 def add_shape(p: argparse.ArgumentParser) -> None:
@@ -41,7 +44,10 @@ def add_shape(p: argparse.ArgumentParser) -> None:
 def add_search(p: argparse.ArgumentParser) -> None:
     """Add the options of a search."""
     p.add_argument(
-        "--budget-s", type=positive_float, metavar="S", help="seconds of search at most; a later call resumes"
+        "--budget-s",
+        type=positive_float,
+        metavar="S",
+        help="seconds after which no candidate is begun; a later call resumes",
     )
     p.add_argument("--candidates", type=positive, help="candidates an operator at most")
     p.add_argument("--study", help="name of the study; default: made from model, shapes, machine")
@@ -84,8 +90,25 @@ def dtype(text: str) -> str:
 
 def positive(text: str) -> int:
     value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} (expected 1 or more)")
+    if not 1 <= value <= _MOST:
+        raise argparse.ArgumentTypeError(f"{text} (expected 1 to {_MOST})")
+    return value
+
+
+def threads(text: str) -> int:
+    """Return a number of threads that torch's pool can be given: one too large ends the process in the system's refusal, past any handler."""
+    value, cores = positive(text), os.cpu_count() or 1
+    if value > _THREADS_A_CORE * cores:
+        raise argparse.ArgumentTypeError(
+            f"{text} (expected 1 to {_THREADS_A_CORE * cores}, {_THREADS_A_CORE} for each core; more only slows it down)"
+        )
+    return value
+
+
+def seed(text: str) -> int:
+    value = int(text)
+    if not -(2**63) <= value < 2**63:
+        raise argparse.ArgumentTypeError(f"{text} (expected a number of 64 bits)")
     return value
 
 

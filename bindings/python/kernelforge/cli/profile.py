@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from .. import _settings
 from . import options
 
 
@@ -19,6 +20,8 @@ def run(args: argparse.Namespace) -> int:
     from .._profile import profile
     from .._report import write_whole
 
+    if args.html:
+        _settings.file_place(args.html, "--html")
     made = options.made_from(args)
     options.say(made.note or f"profile {made.name}")
     with torch.no_grad():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from .. import _settings
 from . import options
 
 
@@ -22,6 +23,8 @@ def add(p: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from .._studies import stored_report
 
+    if args.html:
+        _settings.file_place(args.html, "--html")
     result = stored_report(options.study_of(args.study, args), args.store)
     if args.html:
         options.say(f"page: {result.save(args.html)}")

@@ -21,7 +21,7 @@ def add(p: argparse.ArgumentParser) -> None:
         default=[],
         help="pack folder (repeatable); default: KERNELFORGE_PACK, else every pack that fits this machine",
     )
-    p.add_argument("--threads", type=options.positive, help="torch's threads; a pin of packs")
+    p.add_argument("--threads", type=options.threads, help="torch's threads; a pin of packs")
     p.add_argument(
         "--device",
         help="CUDA device that packs for CUDA serve on; default: torch's current one, or the one they were judged on",
@@ -42,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
             hint="name a Python file, or a module with --module",
         )
     if args.stats:
+        _settings.file_place(args.stats, "--stats")
         os.environ["KERNELFORGE_STATS"] = str(Path(args.stats).absolute())
     served = apply_named(args.pack, args.threads, strict=args.strict, device=args.device)
     options.say(

@@ -17,7 +17,7 @@ def add(p: argparse.ArgumentParser) -> None:
         help="folder of a pack, or a study (or a model and its options) whose pack lies in the packs folder",
     )
     options.add_shape(p)
-    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--seed", type=options.seed, default=0)
     p.add_argument("--blocks", type=options.positive, default=40, help="pairs of timings a plan (40)")
     p.add_argument(
         "--plan-s",

@@ -1,0 +1,46 @@
+"""Whether a C++ compiler can do what candidates of the host target need, tried on a source of one line.
+
+It refuses to choose one: `_settings.compiler` does.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+_SECONDS = 60
+_NAME_ANOTHER = "name another one with KERNELFORGE_CXX"
+
+
+@functools.cache
+def trouble(compiler: str) -> tuple[str, str] | None:
+    """Return `tried`, asked once in a process."""
+    return tried(compiler)
+
+
+def tried(compiler: str) -> tuple[str, str] | None:
+    """Return what is wrong with a compiler, and the hint; None if it can do what is needed."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, library = Path(folder) / "probe.cc", Path(folder) / "probe.so"
+        source.write_text('extern "C" int probe(int x) { return x + 1; }\n')
+        options = ["-std=c++20", "-O3", "-march=native", "-fPIC", "-shared"]
+        try:
+            done = subprocess.run(
+                [compiler, *options, str(source), "-o", str(library)],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            return f"`{compiler}` does not answer within {_SECONDS} s", _NAME_ANOTHER
+        except (OSError, subprocess.SubprocessError) as e:
+            return f"`{compiler}` cannot be run: {e}", _NAME_ANOTHER
+        if done.returncode == 0 and library.exists() and os.path.getsize(library) > 0:
+            return None
+    said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    ended = said[0] if said else f"it ended with {done.returncode} and made no library"
+    return f"`{compiler}` fails: {ended}", f"it must know C++20 and -march=native; {_NAME_ANOTHER}"
