@@ -49,6 +49,7 @@ class Extension:
     def __init__(self) -> None:
         self.loose: list[tuple[int, bool]] = []
         self.fault = ""
+        self.mended: list[Place] = []
 
     def run_calls(self, name: str, sets: Any, n: int, plans: bool) -> None:
         if Graph.open is None:
@@ -77,6 +78,7 @@ def extension(monkeypatch: pytest.MonkeyPatch) -> Extension:
     event = SimpleNamespace(record=lambda: None, synchronize=lambda: None, elapsed_time=lambda other: 3.0)
     monkeypatch.setattr(ruler._ext, "load", lambda: made)
     monkeypatch.setattr(ruler, "_side_stream", lambda place: stream)
+    monkeypatch.setattr(Place, "mend_capture", lambda place: made.mended.append(place))
     for name, value in {
         "CUDAGraph": Graph,
         "graph_pool_handle": lambda: (0, 1),
@@ -128,6 +130,7 @@ def test_what_cannot_be_captured_is_timed_by_events_and_stays_so(extension: Exte
     calls = ruler.calls_of(DEVICE, "aten::nonzero", [[1]])
     assert calls.eager(2, 3) == [1e6] * 2  # 3 ms for 3 calls
     assert (calls.how, len(Graph.made), Graph.open) == ("events", 1, None)
+    assert extension.mended == [DEVICE]
     assert calls.pairs(2, 3, seed=0) == {"eager_ns": [1e6] * 2, "ours_ns": [1e6] * 2}
     assert len(Graph.made) == 1
 
