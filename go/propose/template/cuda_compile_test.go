@@ -116,6 +116,27 @@ func TestEveryFamilyCompilesForEveryArchitecture(t *testing.T) {
 	}
 }
 
+// No test has a tensor of 2^31 elements; the same pages with 64-bit indices are compiled in its place.
+func TestFamiliesCompileWithWideIndices(t *testing.T) {
+	pool := compiler(t, "sm_90a")
+	count := 0
+	for _, c := range allCudaCards() {
+		for _, family := range Applicable(c) {
+			candidate := spread(t, c, family, false)[0]
+			if candidate.Spec.Constants["INDEX"] != "int32_t" {
+				continue // its indices are wide where they must be
+			}
+			candidate.Spec.Constants["INDEX"] = "int64_t"
+			candidate.Source = strings.ReplaceAll(candidate.Source, "    int32_t ", "    int64_t ")
+			compiled(t, pool, candidate)
+			count++
+		}
+	}
+	if count < 30 {
+		t.Errorf("%d candidates (expected every family's)", count)
+	}
+}
+
 // assembly is what cuobjdump (of the triton wheel, or of a toolkit) says of a candidate for an H200.
 func assembly(t *testing.T, pool *cuda.Pool, candidate card.Candidate) string {
 	tool := os.Getenv("KF_CUOBJDUMP")
