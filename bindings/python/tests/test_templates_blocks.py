@@ -127,7 +127,8 @@ def _resizes() -> list[Site]:
             _site("upsample_bilinear2d", [image, [12, 16], False, None, None]),
             _site("upsample_bilinear2d", [image, [3, 8], True, None, None]),
         ]
-    return found
+    doubled = [_t(2, 3, 5, 16, dtype=F16), [10, 32], None, None]
+    return [*found, _site("upsample_nearest2d", doubled, axes=True)]
 
 
 SITES = _pointwise() + _transposes() + _cats() + _reductions() + _scans() + _resizes()
