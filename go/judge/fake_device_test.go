@@ -16,7 +16,10 @@ import (
 // The judge on a device: real workers on the fake driver, so that gates, faults and the reuse of workers are those of a GPU.
 
 // deviceMemory is memory of the fake device, which this process can look into.
-type deviceMemory struct{ library *kfr.Library }
+type deviceMemory struct {
+	library     *kfr.Library
+	referenceNS float64
+}
 
 func (m deviceMemory) make(bytes uint64) (int, []byte, func(), error) {
 	memory, err := m.library.NewMemory(bytes, 0)
@@ -28,8 +31,8 @@ func (m deviceMemory) make(bytes uint64) (int, []byte, func(), error) {
 	return m.library.FD(memory), view, func() { m.library.FreeMemory(memory) }, nil
 }
 
-// reference is what the fake's clock says of eight copies: it moves by work, and never differs.
-func (m deviceMemory) reference() (float64, error) { return 8 * 2000, nil }
+// reference was measured once: the fake's clock moves by work alone, and never differs.
+func (m deviceMemory) reference() (float64, error) { return m.referenceNS, nil }
 
 // deviceCompiler makes cubins for the fake driver. Its device is what the first worker found.
 type deviceCompiler struct {
@@ -57,9 +60,13 @@ type deviceBench struct {
 	workers []*worker.Worker
 }
 
-func onFakeDevice(t *testing.T) *deviceBench {
+// onFakeDevice makes one; set changes the driver of its workers (csrc/tests/fake_cuda.h), not that of this process.
+func onFakeDevice(t *testing.T, set map[string]string) *deviceBench {
 	t.Helper()
 	driver := fake.Driver(t)
+	if set != nil {
+		driver = fake.Wrap(t, driver, set)
+	}
 	library, err := kfr.Open(realRuntime(t))
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +97,11 @@ func onFakeDevice(t *testing.T) *deviceBench {
 		t.Fatal(err)
 	}
 	on := &deviceCompiler{onDevice: &onDevice{arch: "sm_90a", device: *device}, t: t, made: map[string][]byte{}}
-	referee := &scripted{memory: deviceMemory{library}, eagerNS: func(string) float64 { return 50_000 }}
+	reference, err := library.TimeReference(0, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	referee := &scripted{memory: deviceMemory{library, reference[0]}, eagerNS: func(string) float64 { return 50_000 }}
 	c := reluCard()
 	c.Target, c.Variants = "cuda", c.Variants[:1]
 	c.Variants[0].EagerUS = 50
