@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -254,6 +255,9 @@ def main() -> int:
     args = parser.parse_args()
     os.environ["KERNELFORGE_HOME"] = str(args.home)
     sys.path.insert(0, str(Path(__file__).parent))
+    logging.basicConfig(
+        format="%(relativeCreated)8.0f ms  %(message)s", level=logging.INFO, stream=sys.stderr
+    )
     if args.served:
         print(json.dumps(served(args.model, args.served, args.budget_s)), flush=True)
         return 0

@@ -285,6 +285,8 @@ class Job:
             place=self.place,
         ) as referee:
             outcome = _search.drive(self.study, referee.execute, self.bar)
+        spent = {kind: round(s, 1) for kind, s in sorted(outcome.seconds.items(), key=lambda x: -x[1])}
+        log.info("seconds of the referee by task: %s", spent)
         confirm = sum(outcome.seconds.get(kind, 0.0) for kind in ("confirm", "confirm_model"))
         self.seconds["search"], self.seconds["confirm"] = time.monotonic() - begin - confirm, confirm
         return outcome
