@@ -8,15 +8,15 @@ template <class X, class Fold> KF_INLINE X team(X x, Fold fold) {
 KF_INLINE bool is_finite(A x) { return x - x == 0; }
 // The sum of a team's elements times a factor.
 KF_INLINE A sum_of(const kf_vec<A, VEC> (&v)[ITEMS], A factor) {
-  A sum = 0;
+  A sum[ITEMS];
 #pragma unroll
   for (int i = 0; i < ITEMS; ++i) {
     A part[VEC];
 #pragma unroll
     for (int e = 0; e < VEC; ++e) part[e] = v[i][e] * factor;
-    sum += total<VEC>(part);
+    sum[i] = total<VEC>(part);
   }
-  return team(sum, kf_sum_of());
+  return team(total<ITEMS>(sum), kf_sum_of());
 }
 
 KF_KERNEL(THREADS) void kf_main(
@@ -53,16 +53,19 @@ KF_KERNEL(THREADS) void kf_main(
       const A scaled = sum_of(v, A(1) / A(n));
       if (!is_finite(mean)) mean = scaled;
     }
-    Rest about = {0, 0};
+    A off[ITEMS], beside[ITEMS];
 #pragma unroll
-    for (int i = 0; i < ITEMS; ++i)
-      if ((i * TEAM + t) * VEC < n)
+    for (int i = 0; i < ITEMS; ++i) {
+      A d[VEC], squared[VEC];
 #pragma unroll
-        for (int e = 0; e < VEC; ++e) {
-          const A d = v[i][e] - mean;
-          about.off += d;
-          about.squares += d * d;
-        }
+      for (int e = 0; e < VEC; ++e) {
+        d[e] = (i * TEAM + t) * VEC < n ? v[i][e] - mean : A(0);
+        squared[e] = d[e] * d[e];
+      }
+      off[i] = total<VEC>(d);
+      beside[i] = total<VEC>(squared);
+    }
+    Rest about = {total<ITEMS>(off), total<ITEMS>(beside)};
     about = team(about, Both());
     if (is_finite(about.off)) mean += about.off / A(n);
     squares = about.squares;

@@ -22,7 +22,7 @@ template <int N, class X> KF_INLINE kf_vec<X, N> all_of(X x) {
   for (int e = 0; e < N; ++e) v[e] = x;
   return v;
 }
-// The sum in pairs: exact where all are equal, and short chains. N is a power of two.
+// The sum in pairs: exact where all are equal and N is a power of two, and short chains.
 template <int N, class X> KF_INLINE X total(const X* v) {
-  if constexpr (N == 1) return v[0]; else return total<N / 2>(v) + total<N / 2>(v + N / 2);
+  if constexpr (N == 1) return v[0]; else return total<N / 2>(v) + total<N - N / 2>(v + N / 2);
 }
