@@ -33,7 +33,9 @@ class Moments:
         if t is None:
             return Moments()
         x = t.detach().reshape(-1).double()
-        x = x[torch.isfinite(x)]
+        finite = torch.isfinite(x)
+        if not bool(finite.all()):  # most are, and choosing takes longer than all that follows
+            x = x[finite]
         if x.numel() == 0:
             return Moments()
         zeros = float((x == 0).double().mean())
