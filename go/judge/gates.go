@@ -120,20 +120,27 @@ type trial struct {
 	names    map[int]string     // what a worker's buffer is, in words
 }
 
-// begin takes a worker, gives it the card's buffers and loads the candidate for each variant: the image check is csrc's, at the load.
+// begin takes a worker, gives it the card's buffers and loads the candidate for each variant: the image check is csrc's, at the load. Loading
+// runs nothing of the image, so a worker that had served others and is found dead at it is replaced once, and nobody is blamed.
 func (j *Judge) begin(ctx context.Context, c *card.Card, open *opened, candidate card.Candidate, image []byte, variants []card.Variant, fresh bool) (*trial, error) {
-	s, err := j.session(ctx, c, open, fresh)
-	if err != nil {
-		return nil, err
-	}
-	t := &trial{judge: j, card: c, open: open, session: s, worker: s.runner, final: fresh, variants: variants,
-		kernels: map[string]int{}, runUS: map[string]float64{}, names: bufferNames(c, open.prepared)}
-	s.used = true
-	if err := t.load(ctx, candidate, image); err != nil {
+	for replace := fresh; ; replace = true {
+		s, err := j.session(ctx, c, open, replace)
+		if err != nil {
+			return nil, err
+		}
+		t := &trial{judge: j, card: c, open: open, session: s, worker: s.runner, final: fresh, variants: variants,
+			kernels: map[string]int{}, runUS: map[string]float64{}, names: bufferNames(c, open.prepared)}
+		served := s.used
+		s.used = true
+		if err = t.load(ctx, candidate, image); err == nil {
+			return t, nil
+		}
 		t.end(ctx, false)
-		return nil, err
+		var lost *worker.Lost
+		if !served || !errors.As(err, &lost) || ctx.Err() != nil {
+			return nil, t.ended(err, "load")
+		}
 	}
-	return t, nil
 }
 
 // session gives a worker that has the card's buffers. One that died while it waited is replaced: no candidate is to blame.
@@ -169,7 +176,7 @@ func (t *trial) load(ctx context.Context, candidate card.Candidate, image []byte
 	for _, v := range t.variants {
 		kernel, err := t.worker.Load(ctx, loadLimit, t.judge.plan(t.card, v, candidate, t.open.prepared.Align[v.ID]), image)
 		if err != nil {
-			return t.ended(err, "load")
+			return err
 		}
 		t.kernels[v.ID] = kernel
 	}
