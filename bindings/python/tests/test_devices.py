@@ -33,6 +33,13 @@ def python(text, **environment):
     return done.stdout.strip().splitlines()[-1]
 
 
+def test_the_extension_knows_no_cuda_library():
+    """One binary serves under a torch with CUDA and one without; the driver is opened by name at first use."""
+    binary = Path(ext().__file__).read_bytes()
+    for name in (b"libtorch_cuda", b"libc10_cuda", b"libcudart"):
+        assert name not in binary, name
+
+
 # ---- the host -----------------------------------------------------------------------------------------------------------------------
 
 
