@@ -291,6 +291,42 @@ func TestAJudgeForADeviceIsMade(t *testing.T) {
 	}
 }
 
+// frugal is the host with a device's sparing search.
+type frugal struct{ *onHost }
+
+func (f frugal) traits() traits {
+	t := f.onHost.traits()
+	t.repeats, t.thorough = 2, 1
+	return t
+}
+
+func TestASearchMaySpareWhatFinalistsGetInFull(t *testing.T) {
+	b := fakeOnHost(t)
+	b.card.Variants[1].Calls = 100 // the heaviest
+	b.judge.target = frugal{b.judge.target.(*onHost)}
+	b.open(t)
+	if verdict := b.verdict(t, kernel(good)); verdict.Status != card.OK {
+		t.Fatalf("found %+v", verdict)
+	}
+	heavy, light, after := repeats+3*2, repeats, 2*len(b.card.Variants)
+	if want := heavy + light + 1 + after; b.referee.checks != want {
+		t.Errorf("%d checks in the search (expected %d)", b.referee.checks, want)
+	}
+	b.referee.checks = 0
+	b.referee.confirm = func(Plan, string, int, int64) (*Confirmed, error) {
+		return &Confirmed{Status: card.WrongValue, Detail: "stop"}, nil
+	}
+	if _, err := b.judge.Confirm(t.Context(), b.card, []Finalist{{Node: 1, Candidate: b.candidate(kernel(good)), Variant: "v0"}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := 4*repeats + 1; b.referee.checks != want {
+		t.Errorf("%d checks of a finalist (expected %d: every case as often)", b.referee.checks, want)
+	}
+	if first := heaviestFirst(b.card.Variants)[0].ID; first != "v1" {
+		t.Errorf("the heaviest variant is `%s` (expected v1)", first)
+	}
+}
+
 func TestADeviceThatIsNotOnesOwnIsRefused(t *testing.T) {
 	for name, device := range map[string]worker.Device{
 		"exclusive": {Mode: "exclusive_process"}, "prohibited": {Mode: "prohibited"}, "MPS": {Mode: "default", MPS: true},

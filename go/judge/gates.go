@@ -1,11 +1,13 @@
 package judge
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +19,7 @@ import (
 // The gates of one candidate, in order; what a worker's end means; and how a fault is told in the words of the call.
 
 // repeats of a case; poison alternates between its two patterns, so that an output that was not written shows as a difference. A search may repeat
-// fewer times on all but a variant's first case (traits); a finalist is repeated as often on every one.
+// fewer times on all but a variant's first case, or leave those out (traits); a finalist is repeated as often on every one.
 const repeats = 5
 
 // Time limits of one request to the worker. A kernel gets 50 times eager's time and a second, whatever the machine is doing besides.
@@ -239,7 +241,7 @@ func (t *trial) correct(ctx context.Context) (exact bool, err error) {
 		repeat  int
 	}
 	var steps []step
-	for _, v := range t.variants {
+	for i, v := range heaviestFirst(t.variants) {
 		often := repeats
 		for _, k := range t.open.prepared.Cases {
 			if k.Variant != v.ID {
@@ -248,8 +250,8 @@ func (t *trial) correct(ctx context.Context) (exact bool, err error) {
 			for repeat := range often {
 				steps = append(steps, step{v, k, repeat})
 			}
-			if !t.final {
-				often = t.judge.target.traits().repeats
+			if often = t.repeatsOfOthers(i); often == 0 {
+				break
 			}
 		}
 	}
@@ -284,6 +286,26 @@ func (t *trial) correct(ctx context.Context) (exact bool, err error) {
 	}
 	return exact, nil
 }
+
+// repeatsOfOthers is how often the inputs are run that are not a variant's first; i is the variant's place, the heaviest being 0. A search may
+// leave them to the finalists.
+func (t *trial) repeatsOfOthers(i int) int {
+	traits := t.judge.target.traits()
+	switch {
+	case t.final:
+		return repeats
+	case i >= traits.thorough:
+		return 0
+	}
+	return traits.repeats
+}
+
+// heaviestFirst orders variants by what they take of the model.
+func heaviestFirst(variants []card.Variant) []card.Variant {
+	return slices.SortedStableFunc(slices.Values(variants), func(a, b card.Variant) int { return cmp.Compare(weight(b), weight(a)) })
+}
+
+func weight(v card.Variant) float64 { return float64(max(v.Calls, 1)) * v.EagerUS }
 
 // run runs a variant's kernel on a case once.
 func (t *trial) run(ctx context.Context, v card.Variant, k Case) error {
@@ -329,54 +351,4 @@ func slotsOf(slots []Slot) []worker.Slot {
 		out[i] = worker.Slot(s)
 	}
 	return out
-}
-
-// bufferNames tells what each buffer holds, by the first case or timing set that uses it: the tensor's name in the call, or its output's.
-func bufferNames(c *card.Card, p *Prepared) map[int]string {
-	names := map[int]string{}
-	slots := map[string][]string{}
-	for _, v := range c.Variants {
-		slots[v.ID] = slotNames(v.Call)
-	}
-	note := func(variant string, i, buffer int) {
-		if list := slots[variant]; i < len(list) && names[buffer] == "" {
-			names[buffer] = "`" + list[i] + "`"
-		}
-	}
-	for _, k := range p.Cases {
-		for i, s := range k.Slots {
-			note(k.Variant, i, s.Buffer)
-		}
-	}
-	for variant, sets := range p.Timing {
-		for _, set := range sets {
-			for i, s := range set {
-				if s != nil {
-					note(variant, i, s.Buffer)
-				}
-			}
-		}
-	}
-	return names
-}
-
-// slotNames are the names that a launch spec uses, in the order of the slots.
-func slotNames(call card.Call) []string {
-	var names []string
-	for _, arg := range call.Args {
-		switch arg.Kind {
-		case "tensor":
-			names = append(names, arg.Name)
-		case "tensors":
-			for k, item := range arg.Items {
-				if item.Kind == "tensor" {
-					names = append(names, fmt.Sprintf("%s_%d", arg.Name, k))
-				}
-			}
-		}
-	}
-	for k := range call.Outputs {
-		names = append(names, fmt.Sprintf("out%d", k))
-	}
-	return names
 }

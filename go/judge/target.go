@@ -3,6 +3,7 @@ package judge
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/compile"
@@ -36,6 +37,7 @@ type traits struct {
 	telemetry  bool    // the worker reads the device's own sensors
 	rotate     bool    // a sample goes through all sets, so that none is left in a cache by the sample before
 	repeats    int     // in a search, of a case that is not its variant's first
+	thorough   int     // in a search, variants that are run on more than their first case, the heaviest ones
 	blocks     int     // of timing at least, before their spread may say that they are enough
 }
 
@@ -70,7 +72,7 @@ func (h *onHost) facts() propose.Facts          { return h.machine.Facts(h.threa
 func (h *onHost) policy(c card.Candidate) error { return hostRules.check(c) }
 func (h *onHost) bind(plan *Plan)               { plan.Threads = h.threads }
 func (h *onHost) traits() traits {
-	return traits{image: ".so", cacheBytes: h.machine.LLCBytes, repeats: repeats, blocks: leastBlocks}
+	return traits{image: ".so", cacheBytes: h.machine.LLCBytes, repeats: repeats, thorough: math.MaxInt, blocks: leastBlocks}
 }
 func (h *onHost) close() {}
 
@@ -135,9 +137,11 @@ func (d *onDevice) traits() traits {
 	const (
 		launchAndWait = 20 // as the host's clock sees them around an empty kernel
 		both          = 2  // patterns of the poison
+		some          = 3  // variants: a network has a dozen of one operator, of which three take most of its time
 		quietBlocks   = 4  // events around replayed graphs differ by 0.1 to 1 %, clocks around calls on the host by ten times that
 	)
-	return traits{image: ".cubin", cacheBytes: d.device.L2Bytes, overheadUS: launchAndWait, reuse: true, telemetry: true, rotate: true, repeats: both, blocks: quietBlocks}
+	return traits{image: ".cubin", cacheBytes: d.device.L2Bytes, overheadUS: launchAndWait, reuse: true, telemetry: true, rotate: true, repeats: both,
+		thorough: some, blocks: quietBlocks}
 }
 
 // makeTarget makes what a configuration asks for. On CUDA the first worker says what the device is.
