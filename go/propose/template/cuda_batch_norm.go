@@ -140,3 +140,9 @@ func (cudaBatchNormChannels) Build(c *card.Card, _ propose.Facts, p Point) (card
 		Spec:   deviceSpec(p, constants, []card.Kernel{launch("kf_main", work, p["THREADS"], s)}),
 	}, nil
 }
+
+// areaOf is the number of positions of a sample.
+func areaOf(call card.Call) int64 {
+	in := argument(call, "input")
+	return numel(in) / (in.Sizes[0] * in.Sizes[1])
+}

@@ -2,6 +2,7 @@ package template
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/kernelforge/kernelforge/go/card"
@@ -20,9 +21,22 @@ func (cudaNormWarps) Name() string  { return "norm_warps" }
 func (cudaNormBlocks) Name() string { return "norm_blocks" }
 func (cudaNormSplit) Name() string  { return "norm_split" }
 
+// isNormOfRows says no to parameters of another type than the data, as eager does on this target.
 func isNormOfRows(c *card.Card) bool {
 	rows := (normRows{}).Applies(c) || (groupNormPlanes{}).Applies(c)
-	return rows && most(c, normLength) < 1<<30
+	return rows && most(c, normLength) < 1<<30 && everyVariant(c, func(call card.Call) bool {
+		return !slices.ContainsFunc([]string{"weight", "bias"}, func(name string) bool {
+			p := argument(call, name)
+			return p.Kind == "tensor" && p.DType != inputType(c)
+		})
+	})
+}
+
+// spreads says whether eager makes a whole row of an rms norm NaN of one infinity: by the recurrence of its mean, which it takes where vectors of
+// four elements do not fit.
+func spreads(c *card.Card) bool {
+	n := most(c, normLength)
+	return inputType(c) == "float64" || n%4 != 0 || n > 1<<24
 }
 
 // normLength is the number of elements that share a mean.
@@ -103,6 +117,7 @@ func normPageOf(c *card.Card, p Point) (normPage, error) {
 	n.constants = map[string]string{
 		"IN": ctypes[in.DType], "STAT": ctypes[call.Outputs[len(call.Outputs)-1].DType], "INDEX": n.s.index(),
 		"RMS": boolean(len(call.Outputs) == 2), "LAYER": boolean(!group), "INSIDE": "0",
+		"SPREADS": boolean(spreads(c)),
 	}
 	n.s.in("IN", "x", "input")
 	n.s.out("IN", "out", "out0")
@@ -202,72 +217,3 @@ func piecesOf(p Point, rows, length string) string {
 }
 
 func accumulatorBytes(dtype string) int { return sizeOf[accumulator(dtype)] }
-
-// cudaGroupNormChannels is cuda/group_norm_channels.cu: channels inside.
-type cudaGroupNormChannels struct{}
-
-func (cudaGroupNormChannels) Name() string { return "group_norm_channels" }
-
-func (cudaGroupNormChannels) Applies(c *card.Card) bool {
-	return groupNormApplies(c, denseChannels) && most(c, func(call card.Call) int64 { return areaOf(call) }) < 1<<30
-}
-
-// areaOf is the number of positions of a sample.
-func areaOf(call card.Call) int64 {
-	in := argument(call, "input")
-	return numel(in) / (in.Sizes[0] * in.Sizes[1])
-}
-
-func (cudaGroupNormChannels) Params(c *card.Card, _ propose.Facts) []Param {
-	group := func(call card.Call) []int64 {
-		groups, _ := constant(argument(call, "group"))
-		return []int64{argument(call, "input").Sizes[1] / max(1, groups.int)}
-	}
-	return append(sharing(c), accesses(c, itemSizes[inputType(c)], 16, group))
-}
-
-func (cudaGroupNormChannels) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
-	call := c.Variants[0].Call
-	eps, ok := epsOf(call)
-	if !ok {
-		return card.Candidate{}, fmt.Errorf("overload `%s`: its eps is not constant", call.Overload)
-	}
-	in := argument(call, "input")
-	constants := map[string]string{"IN": ctypes[in.DType], "STAT": ctypes[call.Outputs[2].DType]}
-	area := "(" + product("input", 2, len(in.Sizes)) + ")"
-	pieces := fmt.Sprintf("max(1, min(ceildiv(%d * sm_count, input_size0), ceildiv(%s, %d * max(1, %d / input_size1))))",
-		p["WAVES"], area, p["UNROLL"], p["THREADS"]*p["VEC"])
-	sizes := func(s *signature) {
-		s.size("channels", "input_size1")
-		s.size("area", area)
-		s.size("pieces", pieces)
-	}
-	gather, join, apply := signatureOf(c), signatureOf(c), signatureOf(c)
-	gather.in("IN", "x", "input")
-	gather.out("Moments", "parts", "ws0")
-	sizes(&gather)
-	join.in("Moments", "parts", "ws0")
-	join.out("A", "statistics", "ws1")
-	join.out("STAT", "mean_out", "out1")
-	join.out("STAT", "rstd_out", "out2")
-	join.size("channels", "input_size1")
-	join.size("pieces", pieces)
-	join.size("groups", "group")
-	join.number(accumulator(in.DType), "eps", strconv.FormatFloat(eps, 'x', -1, 64))
-	apply.in("IN", "x", "input")
-	apply.out("IN", "out", "out0")
-	apply.optional(constants, "WEIGHT", "weight", argument(call, "weight"))
-	apply.optional(constants, "BIAS", "bias", argument(call, "bias"))
-	apply.in("A", "statistics", "ws1")
-	sizes(&apply)
-	apply.size("groups", "group")
-	blocks, bytes := "input_size0 * "+pieces, accumulatorBytes(in.DType)
-	return card.Candidate{
-		Source: cudaPage("group_norm_channels", map[string]string{"gather": gather.parameters(), "join": join.parameters(), "parameters": apply.parameters()}),
-		Spec: deviceSpec(p, constants, []card.Kernel{
-			launch("kf_gather", blocks, p["THREADS"], gather), launch("kf_join", "input_size0 * group", 128, join), launch("kf_main", blocks, p["THREADS"], apply),
-		},
-			card.Workspace{Bytes: fmt.Sprintf("%s * (input_size1 / %d) * %d", blocks, p["VEC"], 3*bytes)},
-			card.Workspace{Bytes: fmt.Sprintf("input_size0 * group * %d", 2*bytes)}),
-	}, nil
-}

@@ -11,7 +11,7 @@ var (
 	cudaPools = []Family{cudaMaxPoolRows{}, cudaMaxPoolChannels{}, cudaAvgPoolRows{}, cudaAvgPoolChannels{}}
 	cudaNorms = []Family{
 		cudaBatchNormPlanes{}, cudaBatchNormChannels{}, cudaSoftmaxWarps{}, cudaSoftmaxBlocks{}, cudaSoftmaxSplit{}, cudaSoftmaxColumns{},
-		cudaNormWarps{}, cudaNormBlocks{}, cudaNormSplit{}, cudaGroupNormChannels{},
+		cudaNormWarps{}, cudaNormBlocks{}, cudaNormSplit{},
 	}
 )
 

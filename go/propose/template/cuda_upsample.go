@@ -21,12 +21,8 @@ func (cudaUpsampleNearest) Applies(c *card.Card) bool {
 	return (upsampleNearest{}).Applies(c) && oneOrder(c)
 }
 
-// Where nothing is resized eager copies, and a weight of 0 does not hide an infinity.
 func (cudaUpsampleBilinear) Applies(c *card.Card) bool {
-	return (upsampleBilinear{}).Applies(c) && oneOrder(c) && everyVariant(c, func(call card.Call) bool {
-		in, out := argument(call, "self").Sizes, call.Outputs[0].Sizes
-		return in[2] != out[2] || in[3] != out[3]
-	})
+	return (upsampleBilinear{}).Applies(c) && oneOrder(c)
 }
 
 // oneOrder says whether all variants have the channels inside, or none.

@@ -47,6 +47,15 @@ KF_KERNEL(THREADS) void kf_main(
 #pragma unroll
       for (int e = 0; e < VEC; ++e) sum += v[i][e] * v[i][e];
     squares = team(sum, kf_sum_of());
+    if constexpr (SPREADS)
+      if (__any_sync(0xffffffffu, !is_finite(squares))) {
+        A rest = 0;  // NaN where an element is infinite
+#pragma unroll
+        for (int i = 0; i < ITEMS; ++i)
+#pragma unroll
+          for (int e = 0; e < VEC; ++e) rest += v[i][e] - v[i][e];
+        squares += team(rest, kf_sum_of());
+      }
   } else {
     mean = sum_of(v, A(1)) / A(n);
     if (__any_sync(0xffffffffu, !is_finite(mean))) {  // the sum overflowed where the mean need not; always scaling would cost denormals digits
@@ -67,7 +76,8 @@ KF_KERNEL(THREADS) void kf_main(
     }
     Rest about = {total<ITEMS>(off), total<ITEMS>(beside)};
     about = team(about, Both());
-    if (is_finite(about.off)) mean += about.off / A(n);
+    // The roundings of v - mean share a sign within a binade, so they add up: what is left only helps where the mean is large beside the deviation.
+    if (mean * mean * A(n) > 4 * about.squares && is_finite(about.off)) mean += about.off / A(n);
     squares = about.squares;
   }
   const A rstd = inverse_root(squares / A(n) + eps);

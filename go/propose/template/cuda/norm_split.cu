@@ -5,6 +5,7 @@
 // Works for: contiguous rows of any length; weight and bias of any floating type or absent. A group of a group norm is a row.
 // Parameters the tree may change: THREADS, UNROLL (vectors in flight), WAVES (blocks a multiprocessor), VEC (elements of an access).
 // Numerics: float (double for double). Moments of UNROLL vectors about their own mean, then joined; (x - mean) * rstd * weight + bias.
+// SPREADS: as norm_warps.
 
 // @include rows.cuh
 
@@ -21,9 +22,16 @@ template <int U> KF_INLINE Moments batch(const T* p, bool aligned) {
     for (int e = 0; e < VEC; ++e) v[u * VEC + e] = w[e];
   }
   if constexpr (!RMS) return moments_of<U * VEC>(v);
+  A squares[U * VEC], rest = 0;
 #pragma unroll
-  for (int i = 0; i < U * VEC; ++i) v[i] *= v[i];
-  return {A(U * VEC), 0, total<U * VEC>(v)};
+  for (int i = 0; i < U * VEC; ++i) squares[i] = v[i] * v[i];
+  const A sum = total<U * VEC>(squares);
+  if constexpr (SPREADS)
+    if (!(sum - sum == 0)) {
+#pragma unroll
+      for (int i = 0; i < U * VEC; ++i) rest += v[i] - v[i];  // NaN where an element is infinite
+    }
+  return {A(U * VEC), 0, sum + rest};
 }
 // The part of a row that a block works on, in vectors.
 struct Piece { int64_t row; int index, from, to; };

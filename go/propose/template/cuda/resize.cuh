@@ -6,6 +6,7 @@ struct Image {
 struct Scales {
   INDEX in_h, in_w, out_h, out_w;
   C h, w;
+  bool same;  // nothing is resized
 };
 // Input pixels an output pixel, as eager has it. inverse is 1 / the given factor, or 0 where none is given.
 KF_INLINE C scale_of(INDEX in, INDEX out, double inverse) {

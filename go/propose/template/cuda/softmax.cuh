@@ -5,23 +5,27 @@ KF_INLINE float most_of(float a, float b) { return fmaxf(a, b); }
 KF_INLINE double most_of(double a, double b) { return fmax(a, b); }
 struct Most { KF_INLINE A operator()(A a, A b) const { return most_of(a, b); } };
 
-// e^x for x <= 0. Of half types the device's approximation of 2^x, whose error of 1e-5 is far below their rounding.
-KF_INLINE A power(A x) {
+// e^x for x <= 0. Of half types the device's approximation of 2^x, whose error of 1e-5 is far below their rounding. It makes zero of what is below
+// the normal numbers, so exponentials that are divided by their sum are larger than that by a common factor.
+constexpr float LARGER = kf_is_half<OUT> && !LOG ? 64 : 0;
+KF_INLINE A power(A x, float larger = LARGER) {
   if constexpr (kf_is_half<OUT>) {
-    return kf_exp2(float(x) * 1.44269504f);
+    return kf_exp2(float(x) * 1.44269504f + larger);
   } else if constexpr (sizeof(A) == 8) {
     return exp(x);
   } else {
     return expf(x);
   }
 }
+// e^(x - y), by which a sum below the maximum x becomes one below y.
+KF_INLINE A rescale(A x, A y) { return power(x - y, 0); }
 // The maximum of some elements and the sum of the exponentials below it. A maximum of -infinity would make NaN of what is only zero.
 struct Part { A most, sum; };
 KF_INLINE A base_of(A most) { return most == -kf_infinity<A>() ? A(0) : most; }
 struct Join {
   KF_INLINE Part operator()(Part a, Part b) const {
     const A most = most_of(a.most, b.most), base = base_of(most);
-    return {most, a.sum * power(a.most - base) + b.sum * power(b.most - base)};
+    return {most, a.sum * rescale(a.most, base) + b.sum * rescale(b.most, base)};
   }
 };
 KF_INLINE Part nothing() { return {-kf_infinity<A>(), A(0)}; }

@@ -14,6 +14,23 @@ constexpr int DOWN = THREADS / ACROSS;  // threads of a column
 constexpr int LINES = THREADS / 32;
 constexpr bool KEEP = kf_is_half<OUT> && !LOG;  // exponentials below a thread's own maximum; two exponents would cost wider types digits
 
+constexpr int BATCH = 8;  // elements of a column that are loaded together and added in pairs: long chains of sums are inexact
+
+// Joins U elements of each column, `step` apart, to its part.
+template <int U> KF_INLINE void batch(const IN* p, int64_t step, bool aligned, Part (&part)[VEC]) {
+  kf_vec<A, VEC> v[U];
+#pragma unroll
+  for (int u = 0; u < U; ++u) v[u] = get<VEC>(p + u * step, aligned);
+#pragma unroll
+  for (int e = 0; e < VEC; ++e) {
+    A most = v[0][e], sum[U];
+#pragma unroll
+    for (int u = 1; u < U; ++u) most = most_of(most, v[u][e]);
+#pragma unroll
+    for (int u = 0; u < U; ++u) sum[u] = power(v[u][e] - base_of(most));
+    part[e] = Join()(part[e], Part{most, total<U>(sum)});
+  }
+}
 // Joins the parts of the threads of each column.
 KF_INLINE void join(Part (&part)[VEC]) {
   const int column = threadIdx.x % ACROSS, warp = threadIdx.x / 32;
@@ -73,7 +90,7 @@ KF_KERNEL(THREADS) void kf_main(
     for (int e = 0; e < VEC; ++e) {
       const Finish finish(part[e]);
       if constexpr (KEEP) {
-        const A lower = power(mine[e] - finish.base);
+        const A lower = rescale(mine[e], finish.base);
 #pragma unroll
         for (int i = 0; i < ITEMS; ++i) v[i][e] = finish.of_power(v[i][e] * lower);
       } else {
@@ -87,17 +104,10 @@ KF_KERNEL(THREADS) void kf_main(
       if (d < n) put<VEC>(o + int64_t(d) * inner, v[i], aligned);
     }
   } else {
-    for (int d = first; d < n && valid; d += DOWN) {
-      const kf_vec<A, VEC> v = get<VEC>(p + int64_t(d) * inner, aligned);
-#pragma unroll
-      for (int e = 0; e < VEC; ++e) {
-        if (v[e] > part[e].most) {
-          part[e].sum *= power(part[e].most - v[e]);
-          part[e].most = v[e];
-        }
-        part[e].sum += power(v[e] - base_of(part[e].most));
-      }
-    }
+    const int64_t step = int64_t(DOWN) * inner;
+    int d = valid ? first : n;
+    for (; d + (BATCH - 1) * DOWN < n; d += BATCH * DOWN) batch<BATCH>(p + int64_t(d) * inner, step, aligned, part);
+    for (; d < n; d += DOWN) batch<1>(p + int64_t(d) * inner, step, aligned, part);
     join(part);
     if (!valid) return;
     for (int d = first; d < n; d += DOWN) {

@@ -6,6 +6,7 @@
 // Works for: any sizes and strides; where rows are not whole vectors, VEC is 1.
 // Parameters the tree may change: VEC, THREADS, UNROLL, WAVES (in the spec).
 // Numerics: as eager: indices and weights in C, h0 (w0 a + w1 b) + h1 (w0 c + w1 d), rounded once.
+// An image that keeps its size is copied: a weight of zero would make NaN of an infinity.
 
 // @include resize.cuh
 
@@ -28,12 +29,14 @@ template <int VECTOR> struct Piece {
   static constexpr int columns = LAST ? 1 : VECTOR;
   kf_vec<ELEMENT, VECTOR> a, b, c, d;
   C high, right[columns];
+  bool same;
 };
 template <int VECTOR> KF_INLINE void load(Piece<VECTOR>& p, const Image& in, INDEX n, INDEX c, INDEX h, INDEX w, const Scales& s) {
   const Pair y = source(h, s.in_h, s.h);
   const ELEMENT* top = in.data + n * in.n + c * in.c + y.low * in.h;
   const ELEMENT* bottom = top + y.step * in.h;
   p.high = y.weight;
+  p.same = s.same;
 #pragma unroll
   for (int j = 0; j < Piece<VECTOR>::columns; ++j) {
     const Pair x = source(w + j, s.in_w, s.w);
@@ -57,7 +60,8 @@ template <int VECTOR> KF_INLINE kf_vec<ELEMENT, VECTOR> value(const Piece<VECTOR
 #pragma unroll
   for (int j = 0; j < VECTOR; ++j) {
     const C w1 = p.right[LAST ? 0 : j], w0 = C(1) - w1, h1 = p.high, h0 = C(1) - h1;
-    y[j] = h0 * (w0 * C(kf_of(p.a[j])) + w1 * C(kf_of(p.b[j]))) + h1 * (w0 * C(kf_of(p.c[j])) + w1 * C(kf_of(p.d[j])));
+    const C one = kf_of(p.a[j]);
+    y[j] = p.same ? one : h0 * (w0 * one + w1 * C(kf_of(p.b[j]))) + h1 * (w0 * C(kf_of(p.c[j])) + w1 * C(kf_of(p.d[j])));
   }
   return kf_narrow<ELEMENT>(y);
 }
