@@ -65,6 +65,9 @@ def check_all(place: Any, arguments: argparse.Namespace) -> None:
                 site.points if arguments.points == "default" else arguments.points,
                 lambda w: say(doing=w),
             )
+        except checking.Refused as e:
+            say(site=f"{number}-{site.name}", family="-", status="refused", detail=str(e)[:500])
+            continue
         except Exception as e:
             if "CUDA error" in str(e) or "illegal" in str(e) or getattr(e, "code", None) == 11:
                 raise  # the context is lost: this child is of no more use
@@ -274,7 +277,7 @@ def run(arguments: argparse.Namespace) -> int:
         print("best of each:")
         for row in best.values():
             print(line(row))
-    return sum(count for status, count in by_status.items() if status not in ("ok", "unserved"))
+    return sum(count for status, count in by_status.items() if status not in ("ok", "unserved", "refused"))
 
 
 def main() -> None:

@@ -17,17 +17,38 @@ from rendering import captured, card_of, compile_all, onto, plan_of, render, ser
 Row = dict[str, Any]
 
 
+class Refused(Exception):
+    """Eager itself refuses a call on this device, so there is nothing to be equal to."""
+
+
+def capture_all(overload: str, variants: list[list[Any]], device: str) -> list[dict[str, Any]]:
+    """Return the `call` JSON of each variant, as eager runs it on the device.
+
+    Raises:
+        Refused: eager does not take one of them there.
+    """
+    with torch.inference_mode():
+        try:
+            return [captured(overload, onto(v, device)) for v in variants]
+        except (RuntimeError, NotImplementedError) as e:
+            if "CUDA error" in str(e):
+                raise
+            raise Refused(f"eager on {device} refuses `{overload}`: {e}") from e
+
+
 def check(
     site: Site, place: Place, points: str = "default", tell: Callable[[str], None] = lambda _: None
 ) -> list[Row]:
     """Return a row for each candidate of a site: {family, params, status, detail, cases}; `ok`, or the first thing that is wrong.
 
     tell: is given the words for what runs next, so that a crash can be told by the last of them.
+
+    Raises:
+        Refused: eager does not take the call on the device.
     """
     device = place.device
     variants = [onto(list(v), device) for v in site.variants]
-    with torch.inference_mode():
-        calls = [captured(site.overload, onto(v, device)) for v in variants]
+    calls = capture_all(site.overload, variants, device)
     candidates = render(card_of(calls, variants[0]), place, points)
     compile_all(candidates, place)
     rows: list[Row] = [
