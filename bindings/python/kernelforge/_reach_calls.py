@@ -18,12 +18,11 @@ _ONLY_CPU = {
     "_scaled_dot_product_flash_attention_for_cpu": "F.scaled_dot_product_attention(t, t, t)",
     "native_batch_norm": "F.batch_norm(x, rm, rv, w4, b4)",
 }
+# Hooked, but not run: torch's own kernel (seen with 2.11, without kernelforge) returns references that dangle, and the process breaks some calls later.
+NOT_RUN = ("aten::cudnn_batch_norm.out",)
 _ONLY_CUDA = {
     "native_batch_norm": "torch.native_batch_norm(x, w4, b4, rm, rv, False, 0.1, 1e-5)",
     "cudnn_batch_norm": "F.batch_norm(x, rm, rv, w4, b4)",
-    "cudnn_batch_norm.out": (
-        "torch.ops.aten.cudnn_batch_norm.out(x, w4, b4, rm, rv, False, 0.1, 1e-5, out0=o, out1=z1, out2=z2, out3=z3)"
-    ),
     "cudnn_convolution": "F.conv2d(x, c, padding=1)",
     "cudnn_convolution.out": (
         "torch.ops.aten.cudnn_convolution.out(x, c, [1, 1], [1, 1], [1, 1], 1, False, False, False, out=o)"
@@ -191,5 +190,5 @@ def _made(g: Any) -> dict[str, Any]:
         "w4": r(4), "b4": r(4), "rm": r(4), "rv": r(4).abs() + 0.5, "w8": r(8), "b8": r(8), "e1": e(0), "e2": e(0),
         "m": r(4, 6), "n": r(6, 5), "a": r(5), "mn": r(4, 5), "mo": e(4, 5), "q1": r(2, 4, 6), "q2": r(2, 6, 5), "qo": e(2, 4, 5),
         "c": r(4, 4, 3, 3), "cb": r(4), "x3": r(1, 4, 4, 4, 4), "c3": r(4, 4, 3, 3, 3), "o3": e(1, 4, 4, 4, 4), "t": r(1, 2, 16, 8),
-        "cd": r(4, 1, 3, 3), "cd3": r(4, 1, 3, 3, 3), "th": torch.randn(1, 2, 16, 8, dtype=torch.float16, generator=g), "z1": e(0), "z2": e(0), "z3": e(0, dtype=torch.uint8),
+        "cd": r(4, 1, 3, 3), "cd3": r(4, 1, 3, 3, 3), "th": torch.randn(1, 2, 16, 8, dtype=torch.float16, generator=g), 
     }  # fmt: skip

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _ext
-from ._reach_calls import texts, variables
+from ._reach_calls import NOT_RUN, texts, variables
 
 DEVICES = {"cpu": "CPU", "cuda": "CUDA"}
 MODES = ("grad", "no_grad", "inference_mode", "aot_eager", "inductor")
@@ -144,7 +144,10 @@ def section(
         "| overload | call | " + " | ".join(modes) + " |",
         "|---|---|" + "---|" * len(modes),
     ]
-    elsewhere = []
+    elsewhere, broken = (
+        [],
+        [r["overload"] for r in module.op_table() if r["overload"] in NOT_RUN] if device == "cuda" else [],
+    )
     for row in module.op_table():
         overload = row["overload"]
         sample = known.get(overload)
@@ -156,8 +159,12 @@ def section(
             progress(f"{overload} {mode}")
             cells.append(cell(sample, mode))
         lines.append(f"| `{overload.removeprefix('aten::')}` | `{sample.text}` | " + " | ".join(cells) + " |")
-    listed = ", ".join(f"`{o.removeprefix('aten::')}`" for o in elsewhere)
-    return "\n".join([*lines, "", f"No kernel on this device: {listed}.", ""])
+    listed = ", ".join(f"`{o.removeprefix('aten::')}`" for o in elsewhere if o not in broken)
+    ending = f"No kernel on this device: {listed}."
+    if broken:
+        names = ", ".join(f"`{o.removeprefix('aten::')}`" for o in broken)
+        ending += f" Not run, since torch's own kernel of it breaks the process: {names}."
+    return "\n".join([*lines, "", ending, ""])
 
 
 def document(old: str, device: str, new: str) -> str:

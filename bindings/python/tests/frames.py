@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,11 +33,12 @@ class Worker:
         self.socket.settimeout(patience)
         self.said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker
         self.last = 0
-        kept = [f"{name}={os.environ[name]}" for name in ALLOWED if name in os.environ]
-        # The worker's end is its descriptor 3; it refuses an environment with anything else in it.
-        script = f'exec env -i "$@" 3<&{theirs.fileno()} {theirs.fileno()}<&-'
+        kept = {name: os.environ[name] for name in ALLOWED if name in os.environ}
+        # The worker's end is its descriptor 3; it refuses an environment with anything else in it. A shell may not know numbers of two digits.
+        command = [str(program), "serve", *(["cuda"] if device >= 0 else [])]
+        shim = f"import os; os.dup2({theirs.fileno()}, 3); os.closerange(4, 256); os.execve({command[0]!r}, {command!r}, {kept!r})"
         self.process = subprocess.Popen(
-            ["sh", "-c", script, "sh", *kept, str(program), "serve", *(["cuda"] if device >= 0 else [])],
+            [sys.executable, "-S", "-E", "-c", shim],
             pass_fds=(theirs.fileno(),),
             stderr=self.said,
             process_group=0,
