@@ -54,8 +54,20 @@ class WorkerMemory(threading.Thread):
                 except OSError:
                     continue  # it has ended meanwhile
                 fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-                if fields["Name"].strip() == "kernelforge-wor" and f"\t{os.getpid()}" == fields["PPid"]:
-                    self.most = max(self.most, int(fields.get("RssAnon", "0 kB").split()[0]) / 1024)
+                ours = fields.get("PPid", "").strip() == str(os.getpid())
+                if ours and fields.get("Name", "").strip().startswith("kernelforge-wor"):
+                    self.most = max(self.most, _anonymous_kb(status, fields) / 1024)
+
+
+def _anonymous_kb(status: Path, fields: dict[str, str]) -> int:
+    """Return a process's anonymous memory; where the kernel does not tell it apart, what is resident and not shared."""
+    if "RssAnon" in fields:
+        return int(fields["RssAnon"].split()[0])
+    try:
+        _, resident, shared, *_ = (status.parent / "statm").read_text().split()
+    except (OSError, ValueError):
+        return 0
+    return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 def on_host() -> tuple[Any, Any]:

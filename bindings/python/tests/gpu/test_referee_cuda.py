@@ -253,6 +253,10 @@ def test_shared_buffers_are_not_torchs_and_go_when_the_card_is_released() -> Non
     worker.buffers.clear()
     del worker.open
     worker.referee.execute({"kind": "release", "card": "c-1"})
+    held = torch.cuda.memory_allocated() - before
+    assert held <= (2 * 8192 * 8192) + (1 << 20), (
+        f"torch still holds {held >> 20} MiB (expected the payload, 128)"
+    )
     left = [b for b in buffers if Path(f"/proc/self/fd/{b['fd']}").exists()]
     assert not left, f"{len(left)} of {len(buffers)} buffers outlive the release: {left}"
 
