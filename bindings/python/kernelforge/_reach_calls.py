@@ -190,5 +190,5 @@ def _made(g: Any) -> dict[str, Any]:
         "w4": r(4), "b4": r(4), "rm": r(4), "rv": r(4).abs() + 0.5, "w8": r(8), "b8": r(8), "e1": e(0), "e2": e(0),
         "m": r(4, 6), "n": r(6, 5), "a": r(5), "mn": r(4, 5), "mo": e(4, 5), "q1": r(2, 4, 6), "q2": r(2, 6, 5), "qo": e(2, 4, 5),
         "c": r(4, 4, 3, 3), "cb": r(4), "x3": r(1, 4, 4, 4, 4), "c3": r(4, 4, 3, 3, 3), "o3": e(1, 4, 4, 4, 4), "t": r(1, 2, 16, 8),
-        "cd": r(4, 1, 3, 3), "cd3": r(4, 1, 3, 3, 3), "th": torch.randn(1, 2, 16, 8, dtype=torch.float16, generator=g), 
+        "cd": r(4, 1, 3, 3), "cd3": r(4, 1, 3, 3, 3), "th": torch.randn(1, 2, 16, 8, dtype=torch.float16, generator=g),
     }  # fmt: skip
