@@ -164,7 +164,7 @@ type stateEvent struct {
 func decode[T any](event store.Event) (T, error) {
 	var data T
 	if err := json.Unmarshal(event.Data, &data); err != nil {
-		return data, card.Fail(card.CodeStore, "restore the store from a copy, or clear the study",
+		return data, card.Fail(card.CodeStore, "restore the store from a copy, or remove the study with `kernelforge cache clear --study`",
 			"read event %d (`%s`): %w", event.Seq, event.Kind, err)
 	}
 	return data, nil

@@ -74,7 +74,7 @@ func (w *work) newRun(ctx context.Context, c *card.Card, names naming) (*run, er
 			waiting, err = r.replayVerdict(event, waiting)
 		}
 		if err != nil {
-			return nil, card.Fail(card.CodeStore, "restore the store from a copy, or clear the study",
+			return nil, card.Fail(card.CodeStore, "restore the store from a copy, or remove the study with `kernelforge cache clear --study`",
 				"read the log of run `%s`: event %d (`%s`): %w", c.ID, event.Seq, event.Kind, err)
 		}
 	}

@@ -124,7 +124,7 @@ func (s *Store) Get(study, name string) ([]byte, error) {
 		return nil, s.fail("read bytes of", err)
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != name {
-		return nil, card.Fail(card.CodeStore, "restore the store from a copy, or clear the study",
+		return nil, card.Fail(card.CodeStore, "restore the store from a copy, or remove the study with `kernelforge cache clear --study`",
 			"read bytes `%s` of `%s`: their hash is another, the file is damaged", name, s.path)
 	}
 	return data, nil

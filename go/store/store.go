@@ -151,7 +151,7 @@ func (s *Store) fail(what string, err error) error {
 		case sqlite3.SQLITE_CANTOPEN:
 			found, hint = "the file cannot be opened or made", "are the folder and the file there and writable? --store names another place"
 		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
-			found, hint = "the file is damaged, or no store", "restore it from a copy, or name another file with --store"
+			found, hint = "the file is damaged, or no store", "restore it from a copy, name another file with --store, or move it aside with `kernelforge cache clear --all`"
 		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 			found, hint = "another process keeps writing to it", "try again"
 		case sqlite3.SQLITE_IOERR:

@@ -71,7 +71,7 @@ func Start(ctx context.Context, config Config) (*Worker, error) {
 	}
 	p, err := startPeer(command, func(end *os.File) { command.ExtraFiles = []*os.File{end} }) // descriptor 3
 	if err != nil {
-		return nil, card.Fail(card.CodeJudge, "build it with `make build`, or name it in the setting `worker`", "start the worker `%s`: %w", config.Path, err)
+		return nil, card.Fail(card.CodeJudge, "build it with `make build`, or install again with pip", "start the worker `%s`: %w", config.Path, err)
 	}
 	w := &Worker{peer: p, regions: map[int]region{}}
 	if err = w.call(ctx, StartLimit, hello, nil, &w.Hello); err == nil {
@@ -106,7 +106,8 @@ func (w *Worker) greeted(config Config) error {
 	device := w.Hello.Device
 	switch {
 	case w.Hello.Tier < config.Tier:
-		return card.Fail(card.CodeJudge, "set `sandbox_tier` to a tier that this machine reaches", "start the worker `%s`: it reached sandbox tier %d (expected %d)",
+		return card.Fail(card.CodeJudge, "it needs Landlock and seccomp: a newer kernel, or a container that allows them",
+			"start the worker `%s`: it reached sandbox tier %d (expected %d)",
 			config.Path, w.Hello.Tier, config.Tier)
 	case config.CUDA != (device != nil):
 		return card.Fail(card.CodeJudge, "rebuild it with `make build`", "start the worker `%s`: it has another target than asked for", config.Path)

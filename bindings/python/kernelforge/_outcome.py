@@ -10,6 +10,7 @@ import contextlib
 import datetime
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _BLOCKS = 30  # pairs for the whole model
 _MODEL_SECONDS = 30.0  # at most, for these pairs
+_TRIAL_SECONDS = 86400.0  # after which a trial is one that was left behind
 _NO_GAIN = "no gain of the whole model shown"
 
 
@@ -152,6 +154,10 @@ def _place_of_trial(job: Job, written: bool) -> Iterator[Path]:
         yield job.folder
         return
     folder = job.cache / "trial" / f"{job.study}.{os.getpid()}"
+    for old in folder.parent.glob("*"):  # of a process that was killed; a trial takes minutes
+        with contextlib.suppress(OSError):
+            if time.time() - old.stat().st_mtime > _TRIAL_SECONDS:
+                shutil.rmtree(old, ignore_errors=True)
     try:
         _write(job, folder)
         yield folder

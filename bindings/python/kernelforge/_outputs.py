@@ -15,7 +15,7 @@ _LIMIT = {"float64": 1e-9, "float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}
 # then stand on their own evidence.
 OUTPUTS_PASS = ("ok", "not_compared")
 _NOT_COMPARED = "not compared: "
-NOT_REPEATED = _NOT_COMPARED + "the model does not repeat itself (two eager forwards on the same inputs)"
+NOT_REPEATED = _NOT_COMPARED + "the model does not repeat itself, two eager forwards differ"
 
 
 def told(status: str, detail: str) -> dict[str, str]:

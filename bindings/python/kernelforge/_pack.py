@@ -59,6 +59,13 @@ def read(pack: str | os.PathLike[str]) -> dict[str, Any]:
     folder = folder_of(pack)
     file = folder / "pack.json"
     try:
+        str(folder).encode()  # the extension takes names as UTF-8
+    except UnicodeEncodeError as e:
+        raise PackFault(
+            f"load pack {str(folder)!a}: its name is no text in this locale",
+            hint="set a locale of UTF-8 (`LC_ALL=C.UTF-8`) or PYTHONUTF8=1, or rename the folder",
+        ) from e
+    try:
         text = file.read_bytes()
         document = json.loads(text)
         schema, plans = document["schema"], document["plans"]
@@ -84,7 +91,8 @@ def read(pack: str | os.PathLike[str]) -> dict[str, Any]:
         )
     if not intact(text):
         raise PackFault(
-            f"load pack `{folder}`: `pack.json` is damaged or was edited (its digest is that of another text)", hint=_REPLACE
+            f"load pack `{folder}`: `pack.json` is damaged or was edited (its digest is that of another text)",
+            hint=_REPLACE,
         )
     return document  # type: ignore[no-any-return]
 

@@ -30,11 +30,11 @@ def kept(model: Any, inputs: Any, place: Place) -> Iterator[None]:
     """
     import torch
 
-    modules = list(_module(model).modules()) if _module(model) is not None else []
+    modules = list(module_of(model).modules()) if module_of(model) is not None else []
     slots = [(m._buffers, name, b) for m in modules for name, b in m._buffers.items() if b is not None]
     given = [] if inputs is None or callable(inputs) else list(tensors_of(as_call(inputs)))
     with _unseen():
-        saved = {id(t): (t, t.detach().clone()) for t in (*(b for _, _, b in slots), *given) if _plain(t)}
+        saved = {id(t): (t, t.detach().clone()) for t in (*(b for _, _, b in slots), *given) if plain(t)}
     chance = random.getstate()
     numpy = sys.modules.get("numpy")  # a model that draws from it has imported it
     drawn = numpy.random.get_state() if numpy is not None else None
@@ -74,7 +74,7 @@ def _equal(t: Any, before: Any) -> bool:
         return False
 
 
-def _module(model: Any) -> Any:
+def module_of(model: Any) -> Any:
     """Return the module behind a callable, or None."""
     import torch
 
@@ -84,7 +84,7 @@ def _module(model: Any) -> Any:
     return owner if isinstance(owner, torch.nn.Module) else None
 
 
-def _plain(t: Any) -> bool:
+def plain(t: Any) -> bool:
     """Whether a tensor is one that can be copied and compared: dense, with memory, no subclass."""
     import torch
 

@@ -140,7 +140,7 @@ def test_the_commands_from_optimize_to_report_show_and_verify(net_file, tmp_path
 
 
 def test_no_gain_is_3_only_when_asked(net_file):
-    argv = ["optimize", f"{net_file}:make", "--ops", "no_such_op"]
+    argv = ["optimize", f"{net_file}:make", "--ops", "cumsum"]
     assert command(*argv).returncode == 0
     assert command(*argv, "--fail-if-no-gain").returncode == 3
 

@@ -56,6 +56,24 @@ def test_a_model_that_repeats_itself_is_compared():
     assert (status, detail) == ("ok", "bitwise equal to eager")
 
 
+def test_parameters_that_change_under_plans_speak_against_them():
+    class Spoiled(torch.nn.Module):
+        """Stands for a kernel that writes past its output, into a weight, whenever plans serve."""
+
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(64))
+
+        def forward(self, x):
+            if _ext.load().enabled():
+                self.weight.data[3] = 5.0
+            return x * self.weight
+
+    with torch.no_grad():
+        status, detail = _judged(Spoiled(), X + 2)
+    assert (status, detail) == ("wrong_value", "the model's parameters changed while the plans ran")
+
+
 def test_the_core_is_told_ok_and_the_report_not_compared():
     model = Counts(1.0)
     answer = confirm_model(lambda: model(X), Model(lambda: model(X), model, (X,)), [], 2, 0)

@@ -9,7 +9,7 @@ import pytest
 
 import kernelforge
 from kernelforge import _core, _cxx, _job, cli
-from kernelforge.errors import EnvironmentFault, StoreFault, UsageFault
+from kernelforge.errors import EnvironmentFault, PackFault, StoreFault, UsageFault
 from small_net import optimize
 
 
@@ -200,3 +200,21 @@ def test_an_interrupt_of_the_profile_says_the_way_on(net, monkeypatch, net_file,
     assert cli.main(["profile", f"{net_file}:make"]) == 130
     err = capsys.readouterr().err
     assert "error: profile: interrupted\nhint: " in err
+
+
+def test_a_pack_whose_name_is_no_text_is_refused(tmp_path):
+    import packs
+
+    folder = type(tmp_path)(os.fsdecode(os.fsencode(str(tmp_path)) + b"/p\xe4ck"))
+    packs.write(folder)
+    with pytest.raises(PackFault, match=r"\\udce4ck.*no text in this locale") as e:
+        kernelforge.apply(folder)
+    assert "UTF-8" in e.value.hint
+    assert kernelforge.apply(folder, strict=False) == []
+
+
+def test_a_terminal_that_lacks_a_letter_gets_it_escaped(tmp_path):
+    code = "from types import SimpleNamespace as N; from kernelforge.cli import options; options.emit(N(json=False), {}, '\\u2514\\u2500 \\xe4')"
+    env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "\\u2514\\u2500 \\xe4\n"), done.stderr

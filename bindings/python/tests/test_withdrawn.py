@@ -1,5 +1,7 @@
 """A pack that the whole model speaks against is withdrawn: not served, not on disk where `run` finds it, and the result says why."""
 
+import os
+
 import pytest
 
 import kernelforge
@@ -85,6 +87,17 @@ def test_a_search_that_is_interrupted_while_the_model_is_measured_leaves_no_pack
     with pytest.raises(KeyboardInterrupt):
         optimize(net)
     _gone(tmp_path)
+
+
+def test_a_trial_that_a_killed_process_left_is_removed_and_one_that_runs_stays(net, home):
+    old, new = home / "cache" / "trial" / "a.1", home / "cache" / "trial" / "b.2"
+    for folder in (old, new):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("x")
+    os.utime(old, (0, 0))
+    optimize(net, candidates=1)
+    assert not old.exists()
+    assert new.exists()
 
 
 def test_run_does_not_serve_a_pack_that_is_being_written(tmp_path):

@@ -120,8 +120,9 @@ def positive_float(text: str) -> float:
 
 
 def emit(args: argparse.Namespace, data: dict[str, Any], text: str) -> None:
-    """Print the result: JSON under --json, else text."""
-    print(json.dumps(data) if args.json else text)
+    """Print the result: JSON under --json, else text; what the terminal's encoding does not have is escaped."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    print(json.dumps(data) if args.json else text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def say(text: str) -> None:

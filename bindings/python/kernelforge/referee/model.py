@@ -18,7 +18,7 @@ import torch
 from .. import _ext, _outputs
 from .._inputs import as_call, tensors_of
 from .._place import HOST, Place
-from .._state import kept
+from .._state import kept, module_of, plain
 from .confirm import NotLoaded, open_plan, serving
 from .rule import MODEL_NOISE_RATIO, MODEL_NOISE_RUNS, MODEL_RATIO, UNIT
 
@@ -93,6 +93,7 @@ class Model:
             if self._repeating is None:
                 self._repeating = self._repeats(extension, eager)
             if self._repeating:
+                weights = self._weights()
                 with _on(extension):
                     ours = self.outputs()
                 status, detail = self.compare(eager, ours)
@@ -100,10 +101,20 @@ class Model:
                 # the same says something, for the plans or against them.
                 if _outputs.compare_tensors(eager, ours)["exact"] or self._repeats(extension, eager):
                     return status, detail
+                if (
+                    self._weights() != weights
+                ):  # no forward writes them: a plan has, and eager is not what it was
+                    return "wrong_value", "the model's parameters changed while the plans ran"
                 self._repeating = False
             return "not_compared", _outputs.NOT_REPEATED
         except _outputs.Incomparable as e:
             return "not_compared", e.detail
+
+    def _weights(self) -> list[int]:
+        """Return a checksum of each parameter."""
+        module = module_of(self._model)
+        parameters = [] if module is None else [p.detach() for p in module.parameters() if plain(p)]
+        return [int(p.reshape(-1).view(torch.uint8).sum()) if p.numel() else 0 for p in parameters]
 
     def _repeats(self, extension: Any, eager: list[torch.Tensor]) -> bool:
         with _off(extension):
