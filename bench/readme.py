@@ -17,38 +17,76 @@ README = ROOT / "README.md"
 BEGIN, END = "<!-- results: made by bench/readme.py -->", "<!-- end of results -->"
 
 
-def demo_block(data: dict[str, Any]) -> list[str]:
-    """Return the table of one whole-model result file (demo-host.json, resnet50-h200.json, ...)."""
-    env, model = data["env"], data["model"]
+ROWS = 7  # operators shown of each model
+
+
+def found() -> list[dict[str, Any]]:
+    """Return the whole-model results that are committed: those of GPUs first, the demo on the host last."""
+    folder = ROOT / "bench" / "results"
+    names = [
+        *sorted(folder.glob("vae-*.json")),
+        *sorted(folder.glob("resnet50-*.json")),
+        folder / "demo-host.json",
+    ]
+    return [json.loads(path.read_text()) for path in names if path.exists()]
+
+
+def title(data: dict[str, Any]) -> str:
+    return str(data.get("title") or data["note"].removeprefix("torchvision "))
+
+
+def where(data: dict[str, Any]) -> str:
+    env = data["env"]
+    device = (
+        env["device"]
+        if data.get("target") == "cuda" or env["driver"]
+        else f"{env['device']}, {env['threads']} threads"
+    )
+    return f"{device}, torch {env['torch']}"
+
+
+def summary(results: list[dict[str, Any]]) -> list[str]:
+    """Return the table of whole models."""
     lines = [
-        f"**{data.get('title', data['name'])}** on {env['device']}, {env['threads']} threads, torch {env['torch']}, {data['made'][:10]}. "
+        "| model | where | eager ms | kernelforge ms | speed-up (at least) | both as CUDA graphs | search | measured |",
+        "|---|---|---:|---:|---:|---:|---:|---|",
+    ]
+    for data in results:
+        m = data["model"]
+        graphs = f"{m['graph_ratio']:.2f}× ({m['graph_low']:.2f}×)" if m.get("graph_ratio") else ""
+        lines.append(
+            f"| {title(data)} | {where(data)} | {m['eager_ms']:.1f} | {m['kernelforge_ms']:.1f} | **{m['ratio']:.2f}×** ({m['low']:.2f}×) | {graphs} "
+            f"| {data['seconds']['total']:.0f} s | {data['made'][:10]} |"
+        )
+    return lines
+
+
+def operators(data: dict[str, Any]) -> list[str]:
+    """Return the table of one model's operators, the largest share first."""
+    lines = [
+        f"<details><summary>Operators of {title(data)}: where the time went</summary>",
+        "",
         f"Remake it: `{data['command']}`.",
         "",
         "| operator | share of eager's time | eager µs a forward | kernelforge µs | kernel speed-up (at least) | served |",
         "|---|---:|---:|---:|---:|---|",
     ]
-    for row in sorted(data["rows"], key=lambda r: -r["share"])[:8]:
+    for row in sorted(data["rows"], key=lambda r: -r["share"])[:ROWS]:
         served = "yes" if row["served"] else "no: eager kept"
         lines.append(
             f"| `{row['op']}` | {row['share']:.1%} | {row['eager_us']:,.0f} | {row['kernelforge_us']:,.0f} | {row['ratio']:.2f}× ({row['low']:.2f}×) | {served} |"
         )
-    lines += [
-        "",
-        f"**Whole model: {model['eager_ms']:.1f} → {model['kernelforge_ms']:.1f} ms, {model['ratio']:.2f}×** "
-        f"(at least {model['low']:.2f}×; {model['samples']} interleaved pairs).",
-    ]
-    return lines
+    return [*lines, "", "</details>"]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    blocks: list[str] = []
-    for name in ("demo-host.json",):
-        path = ROOT / "bench" / "results" / name
-        if path.exists():
-            blocks += [*demo_block(json.loads(path.read_text())), ""]
+    results = found()
+    blocks = [*summary(results), ""]
+    for data in results:
+        blocks += [*operators(data), ""]
     text = README.read_text()
     head, rest = text.split(BEGIN, 1)
     _, tail = rest.split(END, 1)
