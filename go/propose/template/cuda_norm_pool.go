@@ -8,7 +8,7 @@ import (
 
 // cudaPools and cudaNorms are the families of pooling, normalisation and softmax for cuda.
 var (
-	cudaPools = []Family{cudaMaxPoolRows{}, cudaMaxPoolChannels{}, cudaAvgPoolRows{}, cudaAvgPoolChannels{}}
+	cudaPools = []Family{cudaMaxPoolRows{}, cudaMaxPoolChannels{}, cudaAvgPoolRows{}, cudaAvgPoolTeams{}, cudaAvgPoolChannels{}}
 	cudaNorms = []Family{
 		cudaBatchNormPlanes{}, cudaBatchNormChannels{}, cudaSoftmaxWarps{}, cudaSoftmaxBlocks{}, cudaSoftmaxSplit{}, cudaSoftmaxColumns{},
 		cudaNormWarps{}, cudaNormBlocks{}, cudaNormSplit{},

@@ -105,7 +105,7 @@ var cudaNormPoolCards = map[string]struct {
 	"max pool of channels":                     {onCuda(typed("bfloat16", maxPoolCall(1, 1, channelsInside...))), "max_pool_channels"},
 	"average of planes":                        {onCuda(avgPoolCall()), "avg_pool_rows"},
 	"average of channels":                      {onCuda(avgPoolCall(channelsInside...)), "avg_pool_channels"},
-	"adaptive average":                         {onCuda(adaptiveCall()), "avg_pool_rows"},
+	"adaptive average":                         {onCuda(adaptiveCall()), "avg_pool_teams"},
 	"adaptive average of channels":             {onCuda(adaptiveCall(channelsInside...)), "avg_pool_channels"},
 	"batch norm of planes":                     {onCuda(savedBatchNorm()), "batch_norm_planes"},
 	"batch norm of channels":                   {onCuda(typed("float16", batchNormCall(false, channelsInside...))), "batch_norm_channels"},

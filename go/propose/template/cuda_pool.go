@@ -8,17 +8,20 @@ import (
 )
 
 // Pools for cuda. Max pool with indices: cudaMaxPoolRows is cuda/max_pool_rows.cu, cudaMaxPoolChannels cuda/max_pool_channels.cu; averages,
-// adaptive too: cudaAvgPoolRows is cuda/avg_pool_rows.cu, cudaAvgPoolChannels cuda/avg_pool_channels.cu.
+// adaptive too: cudaAvgPoolRows is cuda/avg_pool_rows.cu, cudaAvgPoolTeams cuda/avg_pool_teams.cu, cudaAvgPoolChannels
+// cuda/avg_pool_channels.cu.
 type (
 	cudaMaxPoolRows     struct{}
 	cudaMaxPoolChannels struct{}
 	cudaAvgPoolRows     struct{}
+	cudaAvgPoolTeams    struct{}
 	cudaAvgPoolChannels struct{}
 )
 
 func (cudaMaxPoolRows) Name() string     { return "max_pool_rows" }
 func (cudaMaxPoolChannels) Name() string { return "max_pool_channels" }
 func (cudaAvgPoolRows) Name() string     { return "avg_pool_rows" }
+func (cudaAvgPoolTeams) Name() string    { return "avg_pool_teams" }
 func (cudaAvgPoolChannels) Name() string { return "avg_pool_channels" }
 
 // channelsLast says what torch does of strides whose order could be either: whether eager takes its kernel for contiguous channels, which
@@ -50,7 +53,17 @@ func (cudaMaxPoolChannels) Applies(c *card.Card) bool {
 	return maxPoolApplies(c, channelsInside) && everyVariant(c, selfIsChannelsLast)
 }
 
-func (cudaAvgPoolRows) Applies(c *card.Card) bool { return avgPoolApplies(c, rowsInside) }
+// fewElements bounds the elements that a thread of cuda/avg_pool_rows.cu keeps in registers, and the windows that it is for.
+const fewElements, smallWindow = 64, 32
+
+func (cudaAvgPoolRows) Applies(c *card.Card) bool {
+	a, ok := averageOf(c)
+	return ok && !a.adaptive && a.window.kernel[0]*a.window.kernel[1] <= smallWindow && avgPoolApplies(c, rowsInside)
+}
+
+func (cudaAvgPoolTeams) Applies(c *card.Card) bool {
+	return avgPoolApplies(c, rowsInside) && !(cudaAvgPoolRows{}).Applies(c)
+}
 
 func (cudaAvgPoolChannels) Applies(c *card.Card) bool { return avgPoolApplies(c, channelsInside) }
 
@@ -114,6 +127,18 @@ func windowTeams(c *card.Card, enough int64) Param {
 }
 
 func (cudaAvgPoolRows) Params(c *card.Card, _ propose.Facts) []Param {
+	a, _ := averageOf(c)
+	rows := Param{"ROWS", []int{1}, 1}
+	for r := 2; r <= 8; r *= 2 {
+		if (int64(r-1)*a.window.stride[0]+a.window.kernel[0])*a.window.kernel[1] <= fewElements {
+			rows.Values = append(rows.Values, r)
+		}
+	}
+	rows.Default = min(4, rows.Values[len(rows.Values)-1])
+	return []Param{poolThreads, rows}
+}
+
+func (cudaAvgPoolTeams) Params(c *card.Card, _ propose.Facts) []Param {
 	return []Param{poolThreads, windowTeams(c, 16)}
 }
 
@@ -139,15 +164,21 @@ func (cudaMaxPoolRows) Build(c *card.Card, _ propose.Facts, p Point) (card.Candi
 	if err != nil {
 		return card.Candidate{}, err
 	}
-	outputs, out := planeSizes(&s, len(argument(c.Variants[0].Call, "self").Sizes))
-	blocks := fmt.Sprintf("ceildiv(%s, %d)", out[2], p["ROWS"])
+	count := stripSizes(&s, len(argument(c.Variants[0].Call, "self").Sizes), p["ROWS"])
+	return pool("max_pool_rows", p, s, constants, count, p["THREADS"]), nil
+}
+
+// stripSizes are the sizes of a pool whose threads have some rows of outputs; it returns the number of such strips.
+func stripSizes(s *signature, dim, rows int) string {
+	outputs, out := planeSizes(s, dim)
+	blocks := fmt.Sprintf("ceildiv(%s, %d)", out[2], rows)
 	count := fmt.Sprintf("(%s * %s * %s)", outputs, blocks, out[3])
 	s.divider("width_out", out[3])
 	s.size("height_out", out[2])
 	s.divider("blocks", blocks)
 	s.divider("channels", out[1])
 	s.size("count", count)
-	return pool("max_pool_rows", p, s, constants, count, p["THREADS"]), nil
+	return count
 }
 
 func maxPoolPage(c *card.Card) (signature, map[string]string, error) {
@@ -210,13 +241,22 @@ func (cudaAvgPoolRows) Build(c *card.Card, _ propose.Facts, p Point) (card.Candi
 	if err != nil {
 		return card.Candidate{}, err
 	}
+	count := stripSizes(&s, len(argument(c.Variants[0].Call, "self").Sizes), p["ROWS"])
+	return pool("avg_pool_rows", p, s, constants, count, p["THREADS"]), nil
+}
+
+func (cudaAvgPoolTeams) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
+	s, constants, err := averagePage(c)
+	if err != nil {
+		return card.Candidate{}, err
+	}
 	outputs, out := planeSizes(&s, len(argument(c.Variants[0].Call, "self").Sizes))
 	count := fmt.Sprintf("(%s * %s * %s)", outputs, out[2], out[3])
 	s.divider("width_out", out[3])
 	s.divider("height_out", out[2])
 	s.divider("channels", out[1])
 	s.size("count", count)
-	return pool("avg_pool_rows", p, s, constants, count, p["THREADS"]/p["TEAM"]), nil
+	return pool("avg_pool_teams", p, s, constants, count, p["THREADS"]/p["TEAM"]), nil
 }
 
 func (cudaAvgPoolChannels) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
