@@ -63,18 +63,26 @@ func compiled(t *testing.T, pool *cuda.Pool, candidate card.Candidate) []byte {
 	return built.Image
 }
 
-// spread are a family's default, and with `ends` each parameter at its least and at its most.
+// spread are a family's default, and with `ends` all parameters at their least and at their most, and each one at the end that is farther.
 func spread(t *testing.T, c *card.Card, family Family, ends bool) []card.Candidate {
 	params := family.Params(c, h200)
 	points := Points(params)[:1]
-	for _, param := range params {
-		for _, value := range []int{param.Values[0], param.Values[len(param.Values)-1]} {
-			if ends && value != param.Default && !inSpec[param.Name] {
+	if ends {
+		least, most := Point{}, Point{}
+		for _, param := range params {
+			last := len(param.Values) - 1
+			least[param.Name], most[param.Name] = param.Values[0], param.Values[last]
+			far := most[param.Name]
+			if slices.Index(param.Values, param.Default) > last/2 {
+				far = least[param.Name]
+			}
+			if far != param.Default && !inSpec[param.Name] {
 				point := maps.Clone(points[0])
-				point[param.Name] = value
+				point[param.Name] = far
 				points = append(points, point)
 			}
 		}
+		points = append(points, least, most)
 	}
 	var list []card.Candidate
 	for _, point := range points {
