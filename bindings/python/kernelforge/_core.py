@@ -51,20 +51,25 @@ def call(operation: str, **request: Any) -> dict[str, Any]:
     """
     library = _load()
     op = operation.encode()
-    body = _encoded(operation, request)
+    body = encoded(operation, **request)
     out, size = ctypes.c_void_p(), ctypes.c_int64()
     rc = library.kf_call(op, len(op), body, len(body), ctypes.byref(out), ctypes.byref(size))
     return _answer(library, operation, rc, out, size)
 
 
-def _encoded(operation: str, request: dict[str, Any]) -> bytes:
+def encoded(operation: str, **request: Any) -> bytes:
+    """Return a request as the core reads it.
+
+    Raises:
+        EnvironmentFault: a name in it is no text: a path with bytes that this process's locale does not have.
+    """
     try:
         return json.dumps(request, allow_nan=False, ensure_ascii=False).encode()
     except UnicodeEncodeError as e:
         # Escaped, it would pass, and the core would read another name than the one that was meant.
-        named = ascii(e.object[max(0, e.start - 40) : e.end + 40])
+        name = e.object[e.object.rfind('"', 0, e.start) + 1 : e.object.find('"', e.end)]
         raise errors.EnvironmentFault(
-            f"call the core, {operation}: a name in the request is no text in this locale, {named}",
+            f"{operation}: the name {name!a} is no text in this locale",
             hint="set a locale of UTF-8 (`LC_ALL=C.UTF-8`) or PYTHONUTF8=1, or name folders in ASCII (KERNELFORGE_HOME, --store, TMPDIR)",
         ) from e
 

@@ -112,12 +112,17 @@ class Job:
         self.store = str(asked.store)
         if asked.out is not None:
             _settings.pack_place(_pack.folder_of(asked.out))
+        else:
+            _settings.writable_folder(_settings.read().pack_folder, "packs")
         _settings.writable_folder(asked.store.parent, "store")
         self.cache = _settings.writable_folder(_settings.read().cache, "cache")
         self.scratch = _settings.scratch_folder()
         self.compiler = _needs.compiler(self.place)
         self.extension = _ext.load()
         asked.check_ops(o["overload"] for o in self.extension.op_table())
+        _core.encoded(
+            "optimize", store=self.store, cache=str(self.cache), scratch=str(self.scratch), study=asked.study
+        )
         _studies.studies(self.store)  # opens it: a damaged or a newer one is told now
         _core.call("version")
         try:

@@ -121,11 +121,22 @@ def test_a_tmpdir_that_is_not_there_is_told_first_with_its_name(net, unmeasured,
 
 def test_a_name_that_is_no_text_is_refused_and_not_changed(tmp_path):
     store = os.fsdecode(os.fsencode(str(tmp_path)) + b"/\xe4/kernelforge.db")
-    with pytest.raises(EnvironmentFault, match=r"no text in this locale.*\\udce4") as e:
+    with pytest.raises(EnvironmentFault, match="no text in this locale") as e:
         _core.call("store.studies", store=store)
     assert "C.UTF-8" in e.value.hint
     assert e.value.exit_code == 5
+    assert f"the name '{tmp_path}/\\udce4/kernelforge.db'" in e.value.text
     assert not list(tmp_path.iterdir())
+
+
+def test_a_home_whose_name_is_no_text_is_told_first(net, unmeasured, tmp_path, monkeypatch):
+    home = os.fsdecode(os.fsencode(str(tmp_path)) + b"/\xe4")
+    for variable in ("KERNELFORGE_HOME", "TMPDIR"):
+        os.makedirs(home, exist_ok=True)
+        with monkeypatch.context() as m:
+            m.setenv(variable, home)
+            with pytest.raises(EnvironmentFault, match="no text in this locale"):
+                optimize(net)
 
 
 def test_other_names_than_ascii_arrive_as_they_are(tmp_path):
