@@ -155,8 +155,8 @@ bench: build ## the benchmarks of this machine, into bench/results (resumable; B
 .PHONY: evidence
 evidence: bench ## all full-size results that this machine can give
 	$(BIN)/kernelforge demo --fresh --results bench/results/demo-host.json
-	$(PY) -m kernelforge.reach --write docs/reach.md
-	$(if $(GPU),$(PY) -m kernelforge.reach --device cuda --write docs/reach.md)
+	$(PY) -m kernelforge.reach --jobs $(JOBS) --write docs/reach.md
+	$(if $(GPU),$(PY) -m kernelforge.reach --device cuda --jobs 8 --write docs/reach.md)
 
 .PHONY: dist
 dist: $(STAMP)-venv core ## a source distribution that carries the built Go library and worker

@@ -8,8 +8,10 @@ hooks and nothing published; `miss64` and `hit` have 64 plans for each overload.
 one ruler (`kernelforge._C.host_cost`: what a boxed call costs its thread, under inference_mode, one thread; on CUDA the device has nothing to do when a
 sample begins, and its queue never fills). added_ns is the block's difference to `plain`.
 
-Code placement differs between processes, so a round starts all four anew. added_ns is the median of the rounds' medians, and low and high are the
-smallest and largest of them: with six rounds that interval holds the true median with 97 %. The row of a case is its worst overload. A run that was ended early is taken up where it stopped.
+Code placement differs between processes, so a round starts all four anew. added_ns is the median of the rounds' medians; low and high are those of them
+between which the true median lies with 95 % or more (of six rounds the smallest and the largest; of fewer, no interval does, and they are these as well).
+On CUDA a call costs more and the processes differ more, so there are more and shorter rounds. The row of a case is its worst overload. A run that was
+ended early is taken up where it stopped.
 """
 
 from __future__ import annotations
@@ -17,160 +19,27 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import math
 import os
 import random
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+from dispatch_kernels import COLUMNS, OVERLOADS, arguments, plans_for
+
 CASES = ("plain", "idle", "miss64", "hit")
 PLANS = 64
 RESULTS = Path(__file__).parent / "results"
-ROUNDS, BLOCKS = 6, 40
+ROUNDS = {"cpu": 6, "cuda": 16}
+BLOCKS = {"cpu": 40, "cuda": 12}
 # A sample is shorter than a time slice, so that the median of nine is undisturbed when other work shares the core.
 SAMPLES, INNER = 9, 250
 
-SOURCE = """
-typedef long long i64;
-union kf_arg { void* p; i64 i; double f; };
-extern "C" float expf(float);
-extern "C" float sqrtf(float);
-extern "C" __attribute__((visibility("default"))) void kf_main(i64 begin, i64 end, const kf_arg* a) {
-  %s
-}
-"""
-CUDA_SOURCE = """
-typedef long long i64;
-extern "C" __global__ void kf_main(%s) {
-  %s
-}
-"""
-# The same kernels for a device: parameters and body. One block; the norm is one thread's, for its row is four elements.
-CUDA_KERNELS = {
-    "aten::sigmoid": (
-        "const float* x, float* o, i64 n",
-        "i64 i = threadIdx.x; if (i < n) o[i] = 1 / (1 + expf(-x[i]));",
-    ),
-    "aten::add.Tensor": (
-        "const float* x, const float* y, float* o, i64 n",
-        "i64 i = threadIdx.x; if (i < n) o[i] = x[i] + y[i];",
-    ),
-    "aten::native_layer_norm": (
-        "const float* x, const float* w, const float* b, float* o, float* mean, float* rstd, i64 n",
-        """if (threadIdx.x != 0) return;
-  float s = 0, q = 0;
-  for (i64 i = 0; i < n; ++i) s += x[i];
-  for (i64 i = 0; i < n; ++i) q += (x[i] - s / n) * (x[i] - s / n);
-  float r = 1 / sqrtf(q / n + 1e-5f);
-  for (i64 i = 0; i < n; ++i) o[i] = (x[i] - s / n) * r * w[i] + b[i];
-  *mean = s / n;
-  *rstd = r;""",
-    ),
-}
-# overload -> (arguments by the number of columns, kernel, its slots). The smallest tensors: a hit and eager then differ by host cost alone.
-OVERLOADS: dict[str, tuple[str, str, list[str]]] = {
-    "aten::sigmoid": (
-        "[torch.ones(1, n)]",
-        "float *x = (float*)a[0].p, *o = (float*)a[1].p; for (i64 i = begin; i < end; ++i) o[i] = 1 / (1 + expf(-x[i]));",
-        ["self", "out0"],
-    ),
-    "aten::add.Tensor": (
-        "[torch.ones(1, n), torch.ones(1, n)]",
-        "float *x = (float*)a[0].p, *y = (float*)a[1].p, *o = (float*)a[2].p; for (i64 i = begin; i < end; ++i) o[i] = x[i] + y[i];",
-        ["self", "other", "out0"],
-    ),
-    "aten::native_layer_norm": (
-        "[torch.arange(float(n)).view(1, n), [n], torch.ones(n), torch.ones(n), 1e-5]",
-        """float *x = (float*)a[0].p, *w = (float*)a[1].p, *b = (float*)a[2].p, *o = (float*)a[3].p; i64 n = a[6].i;
-  for (i64 r = begin; r < end; ++r) {
-    float s = 0, q = 0;
-    for (i64 i = 0; i < n; ++i) s += x[r * n + i];
-    for (i64 i = 0; i < n; ++i) q += (x[r * n + i] - s / n) * (x[r * n + i] - s / n);
-    float rstd = 1 / sqrtf(q / n + 1e-5f);
-    for (i64 i = 0; i < n; ++i) o[r * n + i] = (x[r * n + i] - s / n) * rstd * w[i] + b[i];
-    ((float*)a[4].p)[r] = s / n;
-    ((float*)a[5].p)[r] = rstd;
-  }""",
-        ["input", "weight", "bias", "out0", "out1", "out2"],
-    ),
-}
-COLUMNS = 4  # of the timed call
-
-
 # ---- one process of a case ----------------------------------------------------------------------------------------------------------
-
-
-def compile_kernel(source: str) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / "kernel.so"
-        flags = "-x c++ -std=c++20 -O3 -march=native -fPIC -shared -nostartfiles -fno-exceptions -fno-rtti -fno-math-errno -fvisibility=hidden"
-        links = "-Wl,-z,noexecstack -Wl,-z,relro -Wl,-z,now"
-        subprocess.run(
-            ["g++", *flags.split(), *links.split(), "-o", str(made), "-", "-lm"],
-            input=source,
-            text=True,
-            check=True,
-        )
-        return made.read_bytes()
-
-
-def compile_for_device(overload: str) -> bytes:
-    """Return the cubin of an overload's kernel for device 0."""
-    import torch
-
-    sys.path.append(str(Path(__file__).resolve().parents[1] / "bindings/python/tests"))
-    import nvrtc
-
-    return nvrtc.compile(
-        CUDA_SOURCE % CUDA_KERNELS[overload], nvrtc.arch_of(torch.cuda.get_device_capability(0))
-    )
-
-
-def plans_for(module: Any, overload: str, columns: list[int], device: str) -> list[Any]:
-    """Return a plan of the hand-written kernel for each width."""
-    text, kernel, slots = OVERLOADS[overload]
-    cuda = device != "cpu"
-    image = compile_for_device(overload) if cuda else compile_kernel(SOURCE % kernel)
-    args: list[dict[str, str]] = [{"slot": s} for s in slots]
-    if cuda:
-        args.append({"int": "out0_numel", "type": "i64"})
-        launch: dict[str, Any] = {"grid": ["1", "1", "1"], "block": ["128", "1", "1"], "smem": "0"}
-    else:
-        rows = "layer_norm" in overload
-        args += [{"int": "normalized_shape_0"}] if rows else []
-        launch = {"work": "1" if rows else "out0_numel", "grain": "1024"}
-    plans = []
-    for n in columns:
-        module.capture_begin()
-        module.call(overload, arguments(text, n, device))
-        (record,) = module.capture_end()
-        plan = {
-            "id": f"p-{overload.split('::')[1]}-{n}",
-            "call": record["call"],
-            "align": [4] * len(slots),
-            "deterministic": True,
-            "exact": False,
-            "spec": {
-                "schema": 1,
-                "constants": {},
-                "workspaces": [],
-                "kernels": [{"entry": "kf_main", **launch, "args": args}],
-            },
-        } | ({} if cuda else {"threads": 1})
-        plans.append(module.plan_open(json.dumps(plan), image, device))
-    return plans
-
-
-def arguments(text: str, n: int, device: str = "cpu") -> list[Any]:
-    import torch
-
-    with torch.device(device):
-        made: list[Any] = eval(text, {"torch": torch, "n": n})
-    return made
 
 
 def serve(case: str, device: str) -> None:
@@ -180,6 +49,7 @@ def serve(case: str, device: str) -> None:
     import kernelforge._C as module
 
     torch.set_num_threads(1)
+    core = max(os.sched_getaffinity(0))  # the four share it once they are ready; until then they may spread
     with torch.inference_mode():
         if case != "plain":
             module.install()
@@ -197,6 +67,7 @@ def serve(case: str, device: str) -> None:
                 torch.testing.assert_close(
                     expected, torch.stack([out.sum() for out in module.call(overload, args)])
                 )
+        os.sched_setaffinity(0, {core})
         print("ready", flush=True)
         module.stats(reset=True)
         for line in sys.stdin:
@@ -256,7 +127,8 @@ def one_round(seed: int, device: str = "cpu") -> Round:
     for p in processes:
         p.ready()
     samples: dict[str, dict[str, list[float]]] = {o: {c: [] for c in CASES} for o in OVERLOADS}
-    for block in range(BLOCKS + 1):
+    blocks = BLOCKS[device]
+    for block in range(blocks + 1):
         for overload in OVERLOADS:
             for p in order.sample(processes, len(processes)):
                 value = p.sample(overload)
@@ -264,7 +136,7 @@ def one_round(seed: int, device: str = "cpu") -> Round:
                     samples[overload][p.case].append(value)
     for p in processes:
         served = p.end()
-        expected = (BLOCKS + 1) * (SAMPLES * INNER + 1) if p.case == "hit" else 0
+        expected = (blocks + 1) * (SAMPLES * INNER + 1) if p.case == "hit" else 0
         for overload in OVERLOADS:
             if served.get(overload, 0) != expected:
                 raise RuntimeError(
@@ -280,6 +152,24 @@ def one_round(seed: int, device: str = "cpu") -> Round:
     return medians
 
 
+def interval(values: list[float]) -> tuple[float, float]:
+    """Return the narrowest pair of values that holds the median with 95 % or more, whatever its distribution; too few values: the extremes.
+
+    Example:
+        >>> interval([1, 2, 3, 4, 5, 6]), interval([float(n) for n in range(1, 13)])
+        ((1, 6), (3.0, 10.0))
+    """
+    ordered, n = sorted(values), len(values)
+    outside, cut = 0.0, 0  # the chance that the median lies outside the pair at `cut`
+    while cut < n // 2:
+        outside += 2 * math.comb(n, cut) / 2**n
+        if outside > 0.05:
+            break
+        cut += 1
+    cut = max(cut - 1, 0)
+    return ordered[cut], ordered[n - 1 - cut]
+
+
 def rows(rounds: list[Round]) -> list[dict[str, Any]]:
     """Return one row a case: its worst overload, and all of them under `overloads`."""
     out = []
@@ -292,8 +182,8 @@ def rows(rounds: list[Round]) -> list[dict[str, Any]]:
                 {
                     "overload": overload,
                     "added_ns": round(statistics.median(added), 1),
-                    "low": min(added),
-                    "high": max(added),
+                    "low": interval(added)[0],
+                    "high": interval(added)[1],
                     "eager_ns": round(eager, 1),
                 }
             )
@@ -301,7 +191,7 @@ def rows(rounds: list[Round]) -> list[dict[str, Any]]:
     return out
 
 
-def unfinished(path: Path, environment: dict[str, Any]) -> list[Round]:
+def unfinished(path: Path, environment: dict[str, Any], device: str = "cpu") -> list[Round]:
     """Return the rounds of an earlier run on this machine that its budget or a signal ended; a finished file is measured anew."""
     try:
         found = json.loads(path.read_text())
@@ -309,8 +199,8 @@ def unfinished(path: Path, environment: dict[str, Any]) -> list[Round]:
         return []
     rounds: list[Round] = found.get("rounds", [])
     shape = (found.get("blocks"), found.get("samples"), found.get("inner"))
-    fits = found.get("env") == environment and shape == (BLOCKS, SAMPLES, INNER)
-    return rounds if fits and len(rounds) < ROUNDS else []
+    fits = found.get("env") == environment and shape == (BLOCKS[device], SAMPLES, INNER)
+    return rounds if fits and len(rounds) < ROUNDS[device] else []
 
 
 def result_path(device: str, environment: dict[str, Any]) -> Path:
@@ -349,10 +239,8 @@ def main() -> int:
             return 5
     environment = _pins.environment(place_of(given.device))
     out: Path = given.out or result_path(given.device, environment)
-    core = max(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {core})  # inherited: the processes take turns on one core
-    start, rounds = time.monotonic(), unfinished(out, environment)
-    while len(rounds) < ROUNDS and time.monotonic() - start < given.budget_s:
+    start, rounds = time.monotonic(), unfinished(out, environment, given.device)
+    while len(rounds) < ROUNDS[given.device] and time.monotonic() - start < given.budget_s:
         rounds.append(one_round(len(rounds), given.device))
         result = {
             "schema": 1,
@@ -362,8 +250,8 @@ def main() -> int:
             "commit": given.commit or _head(),
             "env": environment,
             "budget_ns": {"idle": 100, "miss64": 300, "hit": 0},
-            "rounds_wanted": ROUNDS,
-            "blocks": BLOCKS,
+            "rounds_wanted": ROUNDS[given.device],
+            "blocks": BLOCKS[given.device],
             "samples": SAMPLES,
             "inner": INNER,
             "rows": rows(rounds),

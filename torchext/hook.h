@@ -182,7 +182,7 @@ struct Hook<Op, kMarks, R(A...)> {
         if (served.plan != nullptr) {
           const Scope scope(entry);
           R result = Result<R>::make(made, written + (kWritten - kOwn));
-          traced(entry, call, served, scope.depth(), order, describe(call, false, args...), result);
+          traced(entry, call, served, scope.depth(), order, describe(call, false, args...), result, written);
           return static_cast<R>(std::forward<R>(result));
         }
       }
@@ -195,7 +195,7 @@ struct Hook<Op, kMarks, R(A...)> {
     std::vector<Argument> arguments = describe(call, false, args...);
     if (!capture) {
       R result = redispatch(below, args...);
-      traced(entry, call, served, scope.depth(), order, std::move(arguments), result);
+      traced(entry, call, served, scope.depth(), order, std::move(arguments), result, written);
       return static_cast<R>(std::forward<R>(result));
     }
     const Ticket ticket = open_record(entry, call);
@@ -210,7 +210,7 @@ struct Hook<Op, kMarks, R(A...)> {
       return redispatch(below, args...);
     }();
     const int64_t ns = kfr_now_ns() - before;
-    record_call(entry, call, ticket, std::move(arguments), std::move(copies), outputs_of(call, result), scope.take_children(), ns);
+    record_call(entry, call, ticket, std::move(arguments), std::move(copies), outputs_of(call, result, written), scope.take_children(), ns);
     return static_cast<R>(std::forward<R>(result));
   }
 
@@ -222,20 +222,26 @@ struct Hook<Op, kMarks, R(A...)> {
     return std::move(sink.arguments);
   }
 
+  // The outputs of a form that writes are the arguments that it writes, whatever eager returned: cudnn_batch_norm.out of torch 2.11 returns a reference
+  // to a tensor that is gone.
   template <class T>
-  static std::vector<Output> outputs_of(const Call& call, const T& result) {
+  static std::vector<Output> outputs_of(const Call& call, const T& result, at::Tensor* const* written) {
     std::vector<Output> outputs;
-    each_tensor(result, [&](const at::Tensor& t) {
-      if (t.defined()) outputs.push_back(output_of(t, kOwn == 0 ? -1 : call.alias(static_cast<uint32_t>(outputs.size()))));
-    });
+    if constexpr (kOwn != 0) {
+      for (uint32_t o = 0; o < kOwn; ++o) outputs.push_back(output_of(*written[kWritten - kOwn + o], call.alias(o)));
+    } else {
+      each_tensor(result, [&](const at::Tensor& t) {
+        if (t.defined()) outputs.push_back(output_of(t, -1));
+      });
+    }
     return outputs;
   }
 
   template <class T>
   static void traced(OpEntry& entry, const Call& call, const Served& served, uint32_t depth, uint64_t order,
-                     std::vector<Argument> arguments, const T& result) {
+                     std::vector<Argument> arguments, const T& result, at::Tensor* const* written) {
     TraceEntry made{&entry, std::move(arguments), {}, served.plan, served.reason, depth, order};
-    if (call.reason() == Reason::kServed) made.outputs = outputs_of(call, result);
+    if (call.reason() == Reason::kServed) made.outputs = outputs_of(call, result, written);
     record_trace(std::move(made));
   }
 };

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+import multiprocessing
 import platform
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,16 +126,28 @@ def cell(sample: Sample, mode: str) -> str:
 
 
 def _names(arrived: list[tuple[str, int]]) -> str:
-    return ", ".join(dict.fromkeys(f"`{o.removeprefix('aten::')}`" for o, depth in arrived if depth == 0))
+    return ", ".join(dict.fromkeys(_name(o) for o, depth in arrived if depth == 0))
 
 
-def section(
-    device: str = "cpu", modes: tuple[str, ...] = MODES, progress: Callable[[str], None] = lambda _: None
-) -> str:
-    """Return one device's part of the document as Markdown, observed here."""
+def row(device: str, overload: str, modes: tuple[str, ...]) -> list[str]:
+    """Return the cells of one overload, one a mode."""
+    sample = samples(device)[overload]
+    return [cell(sample, mode) for mode in modes]
+
+
+def _rows(device: str, overloads: list[str], modes: tuple[str, ...], jobs: int) -> list[list[str]]:
+    if jobs == 1:
+        return [row(device, overload, modes) for overload in overloads]
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        waiting = [pool.submit(row, device, overload, modes) for overload in overloads]
+        return [w.result() for w in waiting]
+
+
+def section(device: str = "cpu", modes: tuple[str, ...] = MODES, jobs: int = 1) -> str:
+    """Return one device's part of the document as Markdown, observed here by `jobs` processes."""
     import torch
 
-    module = _ext.load()
+    hooked = [r["overload"] for r in _ext.load().op_table()]
     known = samples(device)
     where = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
     lines = [
@@ -144,27 +158,21 @@ def section(
         "| overload | call | " + " | ".join(modes) + " |",
         "|---|---|" + "---|" * len(modes),
     ]
-    elsewhere, broken = (
-        [],
-        [r["overload"] for r in module.op_table() if r["overload"] in NOT_RUN] if device == "cuda" else [],
-    )
-    for row in module.op_table():
-        overload = row["overload"]
-        sample = known.get(overload)
-        if sample is None:
-            elsewhere.append(overload)
-            continue
-        cells = []
-        for mode in modes:
-            progress(f"{overload} {mode}")
-            cells.append(cell(sample, mode))
-        lines.append(f"| `{overload.removeprefix('aten::')}` | `{sample.text}` | " + " | ".join(cells) + " |")
-    listed = ", ".join(f"`{o.removeprefix('aten::')}`" for o in elsewhere if o not in broken)
-    ending = f"No kernel on this device: {listed}."
+    reached = [o for o in hooked if o in known]
+    for overload, cells in zip(reached, _rows(device, reached, modes, jobs), strict=True):
+        lines.append(f"| {_name(overload)} | `{known[overload].text}` | " + " | ".join(cells) + " |")
+    broken = [o for o in hooked if o in NOT_RUN and device == "cuda"]
+    elsewhere = [o for o in hooked if o not in known and o not in broken]
+    ending = f"No kernel on this device: {', '.join(map(_name, elsewhere))}."
     if broken:
-        names = ", ".join(f"`{o.removeprefix('aten::')}`" for o in broken)
-        ending += f" Not run, since torch's own kernel of it breaks the process: {names}."
+        ending += (
+            f" Not run, since torch's own kernel of it breaks the process: {', '.join(map(_name, broken))}."
+        )
     return "\n".join([*lines, "", ending, ""])
+
+
+def _name(overload: str) -> str:
+    return f"`{overload.removeprefix('aten::')}`"
 
 
 def document(old: str, device: str, new: str) -> str:
@@ -200,6 +208,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--modes", nargs="+", choices=MODES, default=list(MODES), help="modes to run (default: all)"
     )
+    parser.add_argument("--jobs", type=int, default=1, help="processes that observe (default: 1)")
     given = parser.parse_args(argv)
     if given.device == "cuda":
         import torch
@@ -210,7 +219,7 @@ def main(argv: list[str] | None = None) -> int:
                 file=sys.stderr,
             )
             return 5
-    text = section(given.device, tuple(given.modes))
+    text = section(given.device, tuple(given.modes), given.jobs)
     if given.write is None:
         print(text)
     else:

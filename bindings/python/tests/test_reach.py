@@ -69,6 +69,13 @@ def test_command_prints_the_table(capsys, monkeypatch):
     assert "No kernel on this device: `cudnn_convolution`." in out
 
 
+def test_several_processes_observe_the_same(monkeypatch):
+    monkeypatch.setattr(
+        ext(), "op_table", lambda: [{"overload": f"aten::{o}"} for o in ("relu", "mm", "cat.out")]
+    )
+    assert reach.section("cpu", ("no_grad",), jobs=2) == reach.section("cpu", ("no_grad",))
+
+
 def test_writing_one_device_keeps_the_other(tmp_path, monkeypatch):
     monkeypatch.setattr(ext(), "op_table", lambda: [{"overload": "aten::relu"}])
     path = tmp_path / "reach.md"
@@ -86,5 +93,5 @@ def test_writing_one_device_keeps_the_other(tmp_path, monkeypatch):
 
 
 def test_every_overload_has_a_call_on_some_device():
-    known = set(reach.samples("cpu")) | set(reach.samples("cuda"))
+    known = set(reach.samples("cpu")) | set(reach.samples("cuda")) | set(reach.NOT_RUN)
     assert known == {row["overload"] for row in ext().op_table()}
