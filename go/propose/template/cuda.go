@@ -12,7 +12,7 @@ import (
 var cudaMoves = []Family{cudaTranspose{}, cudaPointwise{}, cudaCat{}, cudaReduceRows{}, cudaReduceColumns{}, cudaCumsumRows{}, cudaCumsumColumns{}, cudaUpsampleNearest{}, cudaUpsampleBilinear{}}
 
 // inSpec are parameters that only the launch spec needs: candidates that differ in them share a binary.
-var inSpec = map[string]bool{"WAVES": true}
+var inSpec = map[string]bool{"WAVES": true, "TURNS": true}
 
 // deviceSpec is the spec of kernels for cuda. Parameters of the point become constants of their names, but those that only the spec needs.
 func deviceSpec(p Point, constants map[string]string, kernels []card.Kernel, workspaces ...card.Workspace) card.Spec {

@@ -93,8 +93,9 @@ func (cudaNormBlocks) Params(c *card.Card, _ propose.Facts) []Param {
 	return []Param{teams("THREADS", blockTeams, most(c, normLength), inputType(c)), normAccesses(c)}
 }
 
-func (cudaNormSplit) Params(c *card.Card, _ propose.Facts) []Param {
-	return append(sharing(c), normAccesses(c))
+func (cudaNormSplit) Params(c *card.Card, f propose.Facts) []Param {
+	rows := func(call card.Call) int64 { return numel(argument(call, "input")) / normLength(call) }
+	return append(sharing(c, f, inputType(c), rows, normLength), normAccesses(c))
 }
 
 // normPage is what the pages of norms share: constants, a signature with the parameters of the writing kernel, and parts of its text.
@@ -195,25 +196,18 @@ func (cudaNormSplit) Build(c *card.Card, _ propose.Facts, p Point) (card.Candida
 	if err != nil {
 		return card.Candidate{}, err
 	}
-	pieces := piecesOf(p, n.rows, n.length)
 	gather := signatureOf(c)
 	gather.in("IN", "x", "input")
 	gather.out("Moments", "parts", "ws0")
 	gather.size("length", n.length)
-	gather.size("pieces", pieces)
+	gather.shared()
 	n.s.in("Moments", "parts", "ws0")
-	n.s.size("pieces", pieces)
-	blocks := n.rows + " * " + pieces
+	n.s.shared()
+	kernels, parts := inTurns(p, n.rows, n.length, gather, n.s, inputType(c), 3)
 	return card.Candidate{
 		Source: cudaPage("norm_split", map[string]string{"parameters": n.s.parameters(), "gather": gather.parameters(), "channel": n.channel}),
-		Spec: deviceSpec(p, n.constants, []card.Kernel{launch("kf_gather", blocks, p["THREADS"], gather), launch("kf_main", blocks, p["THREADS"], n.s)},
-			card.Workspace{Bytes: fmt.Sprintf("%s * %d", blocks, 3*accumulatorBytes(inputType(c)))}),
+		Spec:   deviceSpec(p, n.constants, kernels, parts),
 	}, nil
-}
-
-// piecesOf is the expression for the blocks that share a row: WAVES blocks for each multiprocessor in all, but none without a full step of work.
-func piecesOf(p Point, rows, length string) string {
-	return fmt.Sprintf("max(1, min(ceildiv(%d * sm_count, %s), ceildiv(%s, %d)))", p["WAVES"], rows, length, p["VEC"]*p["THREADS"]*p["UNROLL"])
 }
 
 func accumulatorBytes(dtype string) int { return sizeOf[accumulator(dtype)] }

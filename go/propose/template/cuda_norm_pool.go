@@ -1,9 +1,11 @@
 package template
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/propose"
 )
 
 // cudaPools and cudaNorms are the families of pooling, normalisation and softmax for cuda.
@@ -91,13 +93,87 @@ var (
 	warps      = Param{"WARPS", []int{1, 2, 4, 8}, 4}
 )
 
-// sharing are the parameters of kernels in which several blocks share a row. Many bytes want more blocks, so that the last ones wait less.
-func sharing(c *card.Card) []Param {
+// sharing are the parameters of kernels in which several blocks share a row; rows and length of a call. They read twice, so the default takes
+// turns whose bytes the L2 holds.
+func sharing(c *card.Card, f propose.Facts, dtype string, rows, length func(card.Call) int64) []Param {
 	waves := Param{"WAVES", []int{2, 4, 8, 16, 32}, 8}
-	if largestBytes(c) >= 128<<20 {
-		waves.Default = 16
+	turns := Param{"TURNS", []int{1}, 1}
+	held := max(1, f.L2Bytes/4*3)
+	bytes := most(c, func(call card.Call) int64 { return rows(call) * length(call) }) * int64(itemSizes[dtype])
+	for n := 2; n <= 8; n *= 2 { // a spec has at most 16 kernels
+		if !everyVariant(c, func(call card.Call) bool { return turnsFill(rows(call), int64(n)) }) {
+			break
+		}
+		turns.Values = append(turns.Values, n)
+		if bytes > held*int64(n/2) && bytes <= held*8 {
+			turns.Default = n
+		}
 	}
-	return []Param{{"THREADS", []int{128, 256, 512}, 256}, {"UNROLL", []int{1, 2, 4, 8}, 4}, waves}
+	once := Param{"ONCE", []int{0, 1}, 0}
+	if turns.Default > 1 {
+		once.Default = 1
+	}
+	return []Param{{"THREADS", []int{128, 256, 512}, 256}, {"UNROLL", []int{1, 2, 4, 8}, 4}, waves, turns, once}
+}
+
+// turnsFill says whether n turns of equally many rows, but the last, all have a row.
+func turnsFill(rows, n int64) bool { return (n-1)*((rows+n-1)/n) < rows }
+
+// turn is one of p["TURNS"] turns of kernels that share rows: expressions for its first row, its rows, and the blocks of each.
+type turn struct{ first, rows, pieces string }
+
+func turnsOf(p Point, rows, length string) []turn {
+	n := p["TURNS"]
+	each := fmt.Sprintf("ceildiv(%s, %d)", rows, n)
+	list := make([]turn, n)
+	for k := range list {
+		t := turn{first: fmt.Sprintf("%d * %s", k, each), rows: fmt.Sprintf("min(%s, %s - %d * %s)", each, rows, k, each)}
+		if n == 1 {
+			t = turn{first: "0", rows: rows}
+		}
+		t.pieces = piecesOf(p, t.rows, length)
+		list[k] = t
+	}
+	return list
+}
+
+// piecesOf is the expression for the blocks that share a row: WAVES blocks for each multiprocessor in all, but none without a full step of work.
+func piecesOf(p Point, rows, length string) string {
+	return fmt.Sprintf("max(1, min(ceildiv(%d * sm_count, %s), ceildiv(%s, %d)))", p["WAVES"], rows, length, p["VEC"]*p["THREADS"]*p["UNROLL"])
+}
+
+// inTurns are the kernels of a page whose rows are shared: in each turn kf_gather, then kf_main; and the workspace for the parts of one turn, of
+// so many numbers each.
+func inTurns(p Point, rows, length string, gather, apply signature, dtype string, numbers int) ([]card.Kernel, card.Workspace) {
+	var kernels []card.Kernel
+	turns := turnsOf(p, rows, length)
+	for _, t := range turns {
+		for _, k := range []struct {
+			entry string
+			s     signature
+		}{{"kf_gather", gather}, {"kf_main", apply}} {
+			s := k.s
+			s.args = slices.Clone(s.args)
+			for i, arg := range s.args {
+				switch arg.Int {
+				case "FIRST":
+					s.args[i].Int = t.first
+				case "PIECES":
+					s.args[i].Int = t.pieces
+				}
+			}
+			kernels = append(kernels, launch(k.entry, "("+t.rows+") * "+t.pieces, p["THREADS"], s))
+		}
+	}
+	// The first turn has the most rows, and the last one, with fewer, the most pieces of a row; WAVES bounds both.
+	bytes := fmt.Sprintf("max((%s) * %s, (%s) * %s) * %d", turns[0].rows, turns[0].pieces, turns[len(turns)-1].rows, turns[len(turns)-1].pieces, numbers*accumulatorBytes(dtype))
+	return kernels, card.Workspace{Bytes: bytes}
+}
+
+// shared are the two parameters that differ from turn to turn.
+func (s *signature) shared() {
+	s.size("first_row", "FIRST")
+	s.size("pieces", "PIECES")
 }
 
 // most is the largest of a number of each variant.

@@ -59,8 +59,13 @@ func (cudaSoftmaxBlocks) Params(c *card.Card, _ propose.Facts) []Param {
 	return []Param{teams("THREADS", blockTeams, longest(c), selfType(c)), softmaxAccesses(c, false)}
 }
 
-func (cudaSoftmaxSplit) Params(c *card.Card, _ propose.Facts) []Param {
-	return append(sharing(c), softmaxAccesses(c, false))
+func (cudaSoftmaxSplit) Params(c *card.Card, f propose.Facts) []Param {
+	length := func(call card.Call) int64 {
+		dim, _ := softmaxDim(call)
+		return argument(call, "self").Sizes[dim]
+	}
+	rows := func(call card.Call) int64 { return numel(argument(call, "self")) / length(call) }
+	return append(sharing(c, f, selfType(c), rows, length), softmaxAccesses(c, false))
 }
 
 func (cudaSoftmaxColumns) Params(c *card.Card, _ propose.Facts) []Param {
@@ -123,19 +128,17 @@ func (cudaSoftmaxSplit) Build(c *card.Card, _ propose.Facts, p Point) (card.Cand
 		return card.Candidate{}, err
 	}
 	rows, length := "("+product("self", 0, dim)+")", fmt.Sprintf("self_size%d", dim)
-	pieces := piecesOf(p, rows, length)
 	gather := signatureOf(c)
 	gather.in("IN", "x", "self")
 	gather.out("Part", "parts", "ws0")
 	gather.size("length", length)
-	gather.size("pieces", pieces)
+	gather.shared()
 	s.in("Part", "parts", "ws0")
-	s.size("pieces", pieces)
-	blocks := rows + " * " + pieces
+	s.shared()
+	kernels, parts := inTurns(p, rows, length, gather, s, selfType(c), 2)
 	return card.Candidate{
 		Source: cudaPage("softmax_split", map[string]string{"parameters": s.parameters(), "gather": gather.parameters()}),
-		Spec: deviceSpec(p, constants, []card.Kernel{launch("kf_gather", blocks, p["THREADS"], gather), launch("kf_main", blocks, p["THREADS"], s)},
-			card.Workspace{Bytes: fmt.Sprintf("%s * %d", blocks, 2*accumulatorBytes(selfType(c)))}),
+		Spec:   deviceSpec(p, constants, kernels, parts),
 	}, nil
 }
 

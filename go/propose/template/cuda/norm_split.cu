@@ -1,9 +1,11 @@
 // Layer, group or (RMS) root-mean-square norm of long rows: several blocks share one.
 //
 // Idea: kf_gather takes the moments of a piece of a row for each block; in kf_main every block joins its row's pieces, then writes a piece.
-// It goes through the tensor backwards, so that what was read last is still in the L2. Bound: one more reading than a copy, less by the L2.
+// It goes through the rows backwards, so that what was read last is still in the L2; TURNS do it for some of the rows after each other, so that
+// the L2 holds all of a turn. Bound: one more reading than a copy, less by the L2.
 // Works for: contiguous rows of any length; weight and bias of any floating type or absent. A group of a group norm is a row.
-// Parameters the tree may change: THREADS, UNROLL (vectors in flight), WAVES (blocks a multiprocessor), VEC (elements of an access).
+// Parameters the tree may change: THREADS, UNROLL (vectors in flight), WAVES (blocks a multiprocessor), TURNS, ONCE (outputs do not stay in the
+// L2), VEC (elements of an access).
 // Numerics: float (double for double). Moments of UNROLL vectors about their own mean, then joined; (x - mean) * rstd * weight + bias.
 // SPREADS: as norm_warps.
 
@@ -45,7 +47,7 @@ KF_KERNEL(THREADS) void kf_gather(
 // @gather
 ) {
   const Piece piece = piece_of(blockIdx.x, pieces, length / VEC);
-  const T* p = x + piece.row * length;
+  const T* p = x + (first_row + piece.row) * length;
   const bool aligned = kf_aligned<VEC>(x);
   Moments m = {0, 0, 0};
   int i = piece.from + threadIdx.x;
@@ -58,8 +60,9 @@ KF_KERNEL(THREADS) void kf_main(
 // @parameters
 ) {
   const Piece piece = piece_of(int64_t(gridDim.x) - 1 - blockIdx.x, pieces, length / VEC);
-  const T* p = x + piece.row * length;
-  T* o = out + piece.row * length;
+  const INDEX row = first_row + INDEX(piece.row);
+  const T* p = x + int64_t(row) * length;
+  T* o = out + int64_t(row) * length;
   const bool aligned = kf_aligned<VEC>(x) && kf_aligned<VEC>(out) && aligned_parameter(weight) && aligned_parameter(bias);
   int i = piece.from + threadIdx.x;
   auto full = [&] { return i + (UNROLL - 1) * THREADS < piece.to; };
@@ -73,7 +76,6 @@ KF_KERNEL(THREADS) void kf_main(
   for (int k = threadIdx.x; k < pieces; k += THREADS) m = Join()(m, parts[piece.row * pieces + k]);
   m = joined<THREADS>(m);
   const A mean = m.mean, rstd = inverse_root(m.squares / A(length) + eps);
-  const INDEX row = INDEX(piece.row);
   if (piece.index == 0 && threadIdx.x == 0) {
     if constexpr (!RMS) mean_out[row] = kf_to<STAT>(mean);
     rstd_out[row] = kf_to<STAT>(rstd);
@@ -87,7 +89,7 @@ KF_KERNEL(THREADS) void kf_main(
       y[e] = (v[e] - mean) * rstd * w[e];
       if constexpr (!kf_same<BIAS, void>) y[e] += b[e];
     }
-    put<VEC>(o + at, y, aligned);
+    put<VEC, ONCE>(o + at, y, aligned);
   };
   while (full()) {
 #pragma unroll

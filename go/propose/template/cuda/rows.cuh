@@ -10,9 +10,9 @@ template <int N, class X> KF_INLINE kf_vec<kf_acc<X>, N> get(const X* p, bool al
   for (int e = 0; e < N; ++e) v[e] = kf_of(p[e]);
   return v;
 }
-template <int N, class X, class Y> KF_INLINE void put(X* p, const kf_vec<Y, N>& v, bool aligned) {
+template <int N, bool Once = false, class X, class Y> KF_INLINE void put(X* p, const kf_vec<Y, N>& v, bool aligned) {
   const kf_vec<X, N> w = kf_narrow<X>(v);
-  if (aligned) return kf_store(p, w);
+  if (aligned) return kf_store<Once>(p, w);
 #pragma unroll
   for (int e = 0; e < N; ++e) p[e] = w[e];
 }

@@ -1,10 +1,12 @@
 // Softmax or (LOG) log-softmax along long contiguous rows: several blocks share one.
 //
 // Idea: kf_gather takes the maximum and the sum of exponentials below it of a piece of a row for each block; in kf_main every block joins its
-// row's pieces, then writes a piece. It goes through the tensor backwards, so that what was read last is still in the L2.
+// row's pieces, then writes a piece. It goes through the rows backwards, so that what was read last is still in the L2; TURNS do it for some of the
+// rows after each other, so that the L2 holds all of a turn.
 // Bound: one more reading than a copy, less by the L2.
 // Works for: rows of any length.
-// Parameters the tree may change: THREADS, UNROLL (vectors in flight), WAVES (blocks a multiprocessor), VEC (elements of an access).
+// Parameters the tree may change: THREADS, UNROLL (vectors in flight), WAVES (blocks a multiprocessor), TURNS, ONCE (outputs do not stay in the
+// L2), VEC (elements of an access).
 // Numerics: as softmax_warps; sums of pieces are scaled to the common maximum when they are joined.
 
 // @include rows.cuh
@@ -42,7 +44,7 @@ KF_KERNEL(THREADS) void kf_gather(
 // @gather
 ) {
   const Piece piece = piece_of(blockIdx.x, int(pieces), int(length / VEC));
-  const IN* p = x + piece.row * length;
+  const IN* p = x + (first_row + piece.row) * length;
   const bool aligned = kf_aligned<VEC>(x);
   Part all = nothing();
   int i = piece.from + threadIdx.x;
@@ -55,8 +57,8 @@ KF_KERNEL(THREADS) void kf_main(
 // @parameters
 ) {
   const Piece piece = piece_of(int64_t(gridDim.x) - 1 - blockIdx.x, int(pieces), int(length / VEC));
-  const IN* p = x + piece.row * length;
-  OUT* o = out + piece.row * length;
+  const IN* p = x + (first_row + piece.row) * length;
+  OUT* o = out + (first_row + piece.row) * length;
   const bool aligned = kf_aligned<VEC>(x) && kf_aligned<VEC>(out);
   int i = piece.from + threadIdx.x;
   auto full = [&] { return i + (UNROLL - 1) * THREADS < piece.to; };
@@ -73,7 +75,7 @@ KF_KERNEL(THREADS) void kf_main(
   auto write = [&](int i, kf_vec<A, VEC> v) {
 #pragma unroll
     for (int e = 0; e < VEC; ++e) v[e] = finish.of_element(v[e]);
-    put<VEC>(o + int64_t(i) * VEC, v, aligned);
+    put<VEC, ONCE>(o + int64_t(i) * VEC, v, aligned);
   };
   while (full()) {
 #pragma unroll
