@@ -197,6 +197,7 @@ func (r *run) settle(ctx context.Context, f *flight) error {
 	if err := r.logProposal(seq, p.candidate); err != nil {
 		return err
 	}
+	r.ahead(ctx, p.candidate)
 	if err := r.open(ctx); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/compile"
 	"github.com/kernelforge/kernelforge/go/cuda/fake"
 	"github.com/kernelforge/kernelforge/go/worker"
 )
@@ -288,6 +289,57 @@ func TestAJudgeForADeviceIsMade(t *testing.T) {
 		if err == nil {
 			j.Shutdown()
 		}
+	}
+}
+
+// beside is the host as if its compiler disturbed nothing.
+type beside struct {
+	*onHost
+	count *int
+}
+
+func (b beside) traits() traits {
+	t := b.onHost.traits()
+	t.beside = true
+	return t
+}
+
+func (b beside) Compile(ctx context.Context, source string, options []string) (compile.Built, error) {
+	*b.count++
+	return b.onHost.Compile(ctx, source, options)
+}
+
+func TestACompileThatWasBegunAheadIsUsedOnce(t *testing.T) {
+	b := fakeOnHost(t)
+	compiles := 0
+	b.judge.target = beside{b.judge.target.(*onHost), &compiles}
+	b.open(t)
+	candidate := b.candidate(kernel(good))
+	b.judge.Ahead(t.Context(), candidate)
+	b.judge.Ahead(t.Context(), candidate)
+	refused := b.candidate(kernel("asm(\"nop\");"))
+	b.judge.Ahead(t.Context(), refused)
+	for range 2 {
+		verdict, err := b.judge.Judge(t.Context(), b.card, candidate)
+		if err != nil || verdict.Status != card.OK {
+			t.Fatalf("found %+v, %v", verdict, err)
+		}
+	}
+	if compiles != 2 { // the second judgement asks again: a cache is the compiler's own
+		t.Errorf("%d compiles (expected 2)", compiles)
+	}
+	if verdict, err := b.judge.Judge(t.Context(), b.card, refused); err != nil || verdict.Status != card.Rejected {
+		t.Errorf("a refusal that was found ahead: %+v, %v", verdict, err)
+	}
+	b.judge.Ahead(t.Context(), b.candidate(kernel(good+"// never judged"))) // its end is waited for at the shutdown
+}
+
+func TestTheHostCompilesNothingBesideItsMeasurements(t *testing.T) {
+	b := fakeOnHost(t)
+	b.open(t)
+	b.judge.Ahead(t.Context(), b.candidate(kernel(good)))
+	if len(b.judge.ahead) != 0 {
+		t.Error("a compile was begun beside the measurements")
 	}
 }
 

@@ -87,27 +87,6 @@ func (j *Judge) judge(ctx context.Context, c *card.Card, open *opened, candidate
 	return verdict, err
 }
 
-// compile is the first two gates.
-func (j *Judge) compile(ctx context.Context, candidate card.Candidate) (compile.Built, error) {
-	if err := j.target.policy(candidate); err != nil {
-		return compile.Built{}, fail(card.Rejected, "policy: %v", err)
-	}
-	options, err := compile.Options(candidate.Spec.Constants)
-	if err != nil {
-		return compile.Built{}, fail(card.Rejected, "policy: %v", err)
-	}
-	j.quiet.RLock()
-	defer j.quiet.RUnlock()
-	built, err := j.target.Compile(ctx, candidate.Source, options)
-	if err == nil && built.Failure != "" {
-		err = fail(card.CompileError, "%s", built.Failure)
-	}
-	if err == nil && built.Refused != "" {
-		err = fail(card.Rejected, "image: %s", built.Refused)
-	}
-	return built, err
-}
-
 // trial is one candidate in one worker: a fresh one, or one in which every candidate before it has passed. Under the lease.
 type trial struct {
 	judge    *Judge

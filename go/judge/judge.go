@@ -54,9 +54,11 @@ type Judge struct {
 
 	quiet *sync.RWMutex // held for reading by compiles and starts, for writing by everything that is timed: a compiler beside it is noise
 	lease sync.Mutex    // held from a candidate's load to its last sample: one worker, or the referee, uses the machine
-	mutex sync.Mutex    // guards cards
+	mutex sync.Mutex    // guards cards and ahead
 	cards map[string]*opened
-	band  band // of the reference kernel's cross-process ratio; under lease
+	ahead map[string]*begun // compiles that were begun before their candidates' turn
+	group sync.WaitGroup    // of those compiles
+	band  band              // of the reference kernel's cross-process ratio; under lease
 }
 
 // runner is what a judge needs of worker.Worker.
@@ -117,7 +119,8 @@ func New(config Config, referee Referee) (*Judge, error) {
 }
 
 func assemble(config Config, referee Referee, on target, all *workers, scratch *Scratch) *Judge {
-	return &Judge{config: config, referee: referee, target: on, workers: all, quiet: all.quiet, scratch: scratch, cards: map[string]*opened{}}
+	return &Judge{config: config, referee: referee, target: on, workers: all, quiet: all.quiet, scratch: scratch, cards: map[string]*opened{},
+		ahead: map[string]*begun{}}
 }
 
 // Facts of the target, for proposers.
@@ -168,6 +171,7 @@ func (j *Judge) Shutdown() {
 	defer j.lease.Unlock()
 	j.workers.shutdown()
 	j.target.close()
+	j.group.Wait()
 	j.scratch.Remove()
 }
 

@@ -34,6 +34,7 @@ type traits struct {
 	cacheBytes int64   // of the last cache: data that does not fit comes from memory
 	overheadUS float64 // of a run, beside what its kernels take
 	reuse      bool    // a worker that served a candidate which passed may serve the next
+	beside     bool    // a compile beside a measurement does not show in it: the device's own clock tells the time
 	telemetry  bool    // the worker reads the device's own sensors
 	rotate     bool    // a sample goes through all sets, so that none is left in a cache by the sample before
 	repeats    int     // in a search, of a case that is not its variant's first
@@ -140,7 +141,7 @@ func (d *onDevice) traits() traits {
 		some          = 3  // variants: a network has a dozen of one operator, of which three take most of its time
 		quietBlocks   = 4  // events around replayed graphs differ by 0.1 to 1 %, clocks around calls on the host by ten times that
 	)
-	return traits{image: ".cubin", cacheBytes: d.device.L2Bytes, overheadUS: launchAndWait, reuse: true, telemetry: true, rotate: true, repeats: both,
+	return traits{image: ".cubin", cacheBytes: d.device.L2Bytes, overheadUS: launchAndWait, reuse: true, beside: true, telemetry: true, rotate: true, repeats: both,
 		thorough: some, blocks: quietBlocks}
 }
 

@@ -66,6 +66,8 @@ func startStudy(request startRequest) (any, error) {
 	var facts propose.Facts // of a device: only the judge's worker opens it
 	if about.Target == "host" {
 		facts = host.ThisMachine("/").Facts(about.Cards[0].Threads)
+	} else if request.Settings.Width == 0 {
+		request.Settings.Width = 2 // one candidate compiles while the other is measured; on the host a compiler would disturb the clock
 	}
 	study, err := forge.Start(forge.Config{Store: opened, Study: about, Settings: request.Settings, Facts: facts, Proposer: template.New(facts),
 		Judge: judgeOf(about, request.Settings)})
