@@ -5,20 +5,27 @@ It refuses to choose one: `_settings.compiler` does.
 
 from __future__ import annotations
 
-import functools
 import os
 import subprocess
 import tempfile
 from pathlib import Path
 
+from . import _settings
+
 _SECONDS = 60
+_ROOM = 4 << 20  # with less free the disk is to blame, and not the compiler
 _NAME_ANOTHER = "name another one with KERNELFORGE_CXX"
 
 
-@functools.cache
+_good: set[str] = set()  # compilers that passed in this process
+
+
 def trouble(compiler: str) -> tuple[str, str] | None:
-    """Return `tried`, asked once in a process."""
-    return tried(compiler)
+    """Return `tried`; one that passed is not asked again in this process."""
+    found = None if compiler in _good else tried(compiler)
+    if found is None:
+        _good.add(compiler)
+    return found
 
 
 def tried(compiler: str) -> tuple[str, str] | None:
@@ -41,6 +48,9 @@ def tried(compiler: str) -> tuple[str, str] | None:
             return f"`{compiler}` cannot be run: {e}", _NAME_ANOTHER
         if done.returncode == 0 and library.exists() and os.path.getsize(library) > 0:
             return None
+        free = _settings.free_bytes(Path(folder))
     said = (done.stderr.strip() or done.stdout.strip()).splitlines()
     ended = said[0] if said else f"it ended with {done.returncode} and made no library"
+    if free is not None and free < _ROOM:
+        return f"`{compiler}` fails: {ended}", "set TMPDIR to a folder of yours with free space"
     return f"`{compiler}` fails: {ended}", f"it must know C++20 and -march=native; {_NAME_ANOTHER}"

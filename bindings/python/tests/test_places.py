@@ -105,7 +105,22 @@ def test_a_compiler_that_compiles_nothing_is_told_first(net, unmeasured, tmp_pat
             optimize(net)
         assert "KERNELFORGE_CXX" in e.value.hint
         assert "\n\n" not in str(e.value)
-    assert _cxx.trouble(str(program)) is _cxx.trouble(str(program))
+    asked = []
+    monkeypatch.setattr(_cxx, "tried", lambda compiler: asked.append(compiler))
+    assert _cxx.trouble("passes") is _cxx.trouble("passes") is None
+    assert asked == ["passes"]
+
+
+def test_a_compiler_on_a_full_disk_is_not_blamed(tmp_path, monkeypatch):
+    program = tmp_path / "full"
+    program.write_text("#!/bin/sh\necho 'No space left on device' >&2; exit 1\n")
+    program.chmod(0o755)
+    assert "KERNELFORGE_CXX" in _cxx.tried(str(program))[1]
+    monkeypatch.setattr("kernelforge._settings.free_bytes", lambda folder: 0)
+    assert _cxx.tried(str(program)) == (
+        f"`{program}` fails: No space left on device",
+        "set TMPDIR to a folder of yours with free space",
+    )
 
 
 def test_a_tmpdir_that_is_not_there_is_told_first_with_its_name(net, unmeasured, a_file, monkeypatch):
