@@ -89,7 +89,7 @@ func (cudaCumsumRows) Params(c *card.Card, f propose.Facts) []Param {
 		team = 128
 	}
 	rows, _ := w.lengths()
-	return []Param{{"VEC", powers(1, most), most}, {"TEAM", []int{32, 128, 256, 512}, team}, scanParts(rows*int64(team)/256, longest/int64(8*most*team), f)}
+	return []Param{{"VEC", powers(1, most), most}, {"TEAM", []int{32, 128, 256, 512}, team}, scanParts(rows*int64(team)/256, longest/int64(4*most*team), 4, f)}
 }
 
 func (cudaCumsumColumns) Params(c *card.Card, f propose.Facts) []Param {
@@ -105,18 +105,19 @@ func (cudaCumsumColumns) Params(c *card.Card, f propose.Facts) []Param {
 		{"VEC", powers(1, most), best},
 		{"UNROLL", []int{4, 8, 16}, 8},
 		{"THREADS", []int{64, 128, 256}, 128},
-		scanParts(columns/int64(best)/128, longest/32, f),
+		scanParts(columns/int64(best)/128, longest/32, 8, f),
 	}
 }
 
-// scanParts offers to cut each row or column into at most `longest` parts where there are fewer than `blocks` that fill the device.
-func scanParts(blocks, longest int64, f propose.Facts) Param {
-	most := min(128, floorPower(longest))
+// scanParts offers to cut each row or column into at most `longest` parts where there are fewer blocks than `each` for a multiprocessor: reading
+// twice pays where the device would wait for memory.
+func scanParts(blocks, longest int64, each int, f propose.Facts) Param {
+	most := min(1024, floorPower(longest))
 	best := 1
-	if blocks < int64(f.SMCount) { // reading twice pays where most of the device is idle
-		best = min(most, floorPower(2*int64(max(f.SMCount, 1))/max(1, blocks)))
+	if wanted := int64(each * max(f.SMCount, 1)); 2*blocks < wanted {
+		best = min(most, floorPower(wanted/max(1, blocks)))
 	}
-	values := slices.DeleteFunc([]int{1, 4, 16, 64, 128, best}, func(v int) bool { return v > most })
+	values := slices.DeleteFunc([]int{1, 4, 16, 64, 256, 1024, best}, func(v int) bool { return v > most })
 	slices.Sort(values)
 	return Param{"PARTS", slices.Compact(values), best}
 }

@@ -42,6 +42,7 @@ template <int N, bool LAST> KF_INLINE void all(OUT* out, const IN* self, C* part
     for (int j = 0; j < N; ++j) total[j] = C(0);
     const INDEX begin = part * each, end = begin + each < length ? begin + each : length;
     if (LAST && PARTS > 1) {
+#pragma unroll 8
       for (INDEX p = 0; p < part; ++p)
 #pragma unroll
         for (int j = 0; j < N; ++j) total[j] = total[j] + parts[p * columns + column * N + j];
