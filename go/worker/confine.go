@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"unsafe"
@@ -76,6 +77,7 @@ func Confine(args []string, limits map[int]uint64) error {
 		again := append(append([]string{}, args...), confined)
 		return fmt.Errorf("confine: start again: %w", unix.Exec("/proc/self/exe", again, os.Environ()))
 	}
+	_ = os.WriteFile("/proc/self/comm", []byte(filepath.Base(args[0])), 0) // or `ps` would call it `exe`, as it was started
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("confine: end with the parent: %w", err)
 	}

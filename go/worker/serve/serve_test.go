@@ -296,6 +296,9 @@ func TestTheStartedProgramIsConfined(t *testing.T) {
 	if err != nil || !strings.Contains(strings.Join(strings.Fields(string(limits)), " "), "Max core file size 0 0") {
 		t.Errorf("limits: %v\n%s", err, limits)
 	}
+	if name, err := os.ReadFile(filepath.Join(folder, "comm")); err != nil || strings.TrimSpace(string(name)) != "kernelforge-wor" { // 15 bytes
+		t.Errorf("it is called %q, %v", name, err)
+	}
 	environment, err := os.ReadFile(filepath.Join(folder, "environ"))
 	for _, variable := range strings.Split(strings.TrimRight(string(environment), "\x00"), "\x00") {
 		if name, _, _ := strings.Cut(variable, "="); err == nil && !worker.Allowed(name) {
