@@ -125,11 +125,15 @@ func (cudaReduceRows) Params(c *card.Card, f propose.Facts) []Param {
 	}
 	vectors := longest / int64(best)
 	team := min(max(floorPower(vectors/2), 4), 256)
-	unroll := 1
-	if vectors >= int64(8*team) {
-		unroll = 4
+	if outputs, _ := kept.lengths(); outputs >= int64(64*max(f.SMCount, 1)) {
+		// Enough rows for all multiprocessors: a warp needs no barrier, and its loads are in flight together.
+		team = min(team, max(4, min(floorPower(vectors/4), 32), min(floorPower(vectors/16), 256)))
 	}
-	least := min(max(floorPower(vectors/64), 4), team) // sums of long runs in few parts are less exact than eager's
+	unroll := 4
+	for unroll > 1 && vectors < int64(unroll*team) {
+		unroll /= 2
+	}
+	least := min(max(floorPower(vectors/16), 4), team) // sums of long runs in few parts are less exact than eager's
 	return []Param{
 		{"VEC", powers(1, most), best},
 		{"TEAM", powers(least, min(512, max(8, 2*floorPower(vectors)))), team},

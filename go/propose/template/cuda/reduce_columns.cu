@@ -11,7 +11,7 @@
 // @include fold.cuh
 
 constexpr int OUTPUT = 1;  // which operand of the kept dims' walk is the output
-constexpr int ROWS = THREADS / COLS;
+constexpr int ROWS = THREADS / COLS, LAST = kf_least(ROWS, 8);
 
 template <int N> KF_INLINE void columns(C* shared, const IN* self, OUT* out, C* parts, const Walk<2, DIMS>& kept, const Walk<2, DIMS>& elements,
                                         const Walk<1, ROW_DIMS>& rows, INDEX length, INDEX outputs, INDEX numel) {
@@ -42,11 +42,20 @@ template <int N> KF_INLINE void columns(C* shared, const IN* self, OUT* out, C* 
 #pragma unroll
           for (int j = 0; j < N; ++j) sum[u][j] = Fold()(sum[u][j], C(kf_of(v[u][j])));
       }
-      for (; r < end; r += ROWS) {
-        rows.find(r, row);
-        const kf_vec<IN, N> v = kf_load<N>(in + row[0]);
+      if (r < end) {  // what is left of a step, in flight together too
+        kf_vec<IN, N> v[UNROLL];
 #pragma unroll
-        for (int j = 0; j < N; ++j) sum[0][j] = Fold()(sum[0][j], C(kf_of(v[j])));
+        for (int u = 0; u < UNROLL; ++u) {
+          if (r + u * ROWS >= end) break;
+          rows.find(r + u * ROWS, row);
+          v[u] = kf_load<N>(in + row[0]);
+        }
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+          if (r + u * ROWS >= end) break;
+#pragma unroll
+          for (int j = 0; j < N; ++j) sum[u][j] = Fold()(sum[u][j], C(kf_of(v[u][j])));
+        }
       }
     }
 #pragma unroll
@@ -55,30 +64,36 @@ template <int N> KF_INLINE void columns(C* shared, const IN* self, OUT* out, C* 
       for (int u = 0; u < half; ++u)
 #pragma unroll
         for (int j = 0; j < N; ++j) sum[u][j] = Fold()(sum[u][j], sum[u + half][j]);
+    // In halves down to LAST threads a column; then a thread has a column of one element. The step between lines keeps its accesses in all banks.
+    constexpr int LINE = COLS + (N > 1 ? 32 / N : 0);
+    auto keep = [&](int line) {
 #pragma unroll
-    for (int half = ROWS / 2; half > 0; half /= 2) {
-      if (y >= half && y < 2 * half) {
+      for (int j = 0; j < N; ++j) shared[(line * N + j) * LINE + x] = sum[0][j];
+    };
 #pragma unroll
-        for (int j = 0; j < N; ++j) shared[(y * N + j) * COLS + x] = sum[0][j];
-      }
+    for (int half = ROWS / 2; half >= LAST; half /= 2) {
+      if (y >= half && y < 2 * half) keep(y);
       __syncthreads();
       if (y < half) {
 #pragma unroll
-        for (int j = 0; j < N; ++j) sum[0][j] = Fold()(sum[0][j], shared[((y + half) * N + j) * COLS + x]);
+        for (int j = 0; j < N; ++j) sum[0][j] = Fold()(sum[0][j], shared[((y + half) * N + j) * LINE + x]);
       }
     }
-    if (y == 0 && column < all) {
+    if (y < LAST) keep(y);
+    __syncthreads();
+    for (int c = threadIdx.x; c < COLS * N; c += THREADS) {
+      const INDEX o = block * (COLS * N) + c;
+      if (o >= all * N) break;
+      kf_vec<C, LAST> last;
 #pragma unroll
-      for (int j = 0; j < N; ++j) {
-        const INDEX o = column * N + j;
+      for (int l = 0; l < LAST; ++l) last[l] = shared[(l * N + c % N) * LINE + c / N];
 #if PARTS > 1
-        parts[o * PARTS + part] = sum[0][j];
+      parts[o * PARTS + part] = folded(last);
 #else
-        INDEX at[2];
-        elements.find(o, at);
-        out[at[OUTPUT]] = finish(sum[0][j], outputs, numel);
+      INDEX at[2];
+      elements.find(o, at);
+      out[at[OUTPUT]] = finish(folded(last), outputs, numel);
 #endif
-      }
     }
     __syncthreads();
   }
@@ -88,7 +103,7 @@ KF_KERNEL(THREADS) void kf_main(
 // @parameters
 ) {
 // @walks
-  __shared__ C shared[THREADS * VEC];
+  __shared__ C shared[THREADS / COLS * (COLS * VEC + 32)];
 #if PARTS == 1
   C* parts = nullptr;
 #endif
