@@ -12,7 +12,8 @@ import (
 // The bodies of `op` for cuda: a, b and the result are numbers of the arithmetic type C. Eager's functors read scalars in that type, so they
 // enter by `exact`; the words for functions are cuda/functions.cuh's.
 
-// deviceGelu has eager's two forms. With FAST, half of 1 + tanh(z) is 1 / (1 + exp(-2 z)), which does not cancel and costs one exponential.
+// deviceGelu has eager's two forms. With FAST, half of 1 + tanh(z) is 1 / (1 + exp(-2 z)), which does not cancel and costs one exponential;
+// half of 1 + erf(z) is a tail of the normal distribution, or 1 without it.
 // float64 is left to eager, as on the host.
 func deviceGelu(call card.Call) (string, bool) {
 	var approximate string
@@ -22,7 +23,8 @@ func deviceGelu(call card.Call) (string, bool) {
 	}
 	switch approximate {
 	case "none":
-		return fmt.Sprintf("return a * C(0.5) * (C(1) + error_function(a * exact(%s)));", bitsOf(math.Sqrt2/2)), true
+		return fmt.Sprintf("const float tail = normal_tail(fabsf(a));\n"+
+			"  return FAST ? a * (a > C(0) ? C(1) - tail : tail) : a * C(0.5) * (C(1) + error_function(a * exact(%s)));", bitsOf(math.Sqrt2/2)), true
 	case "tanh":
 		return fmt.Sprintf("const C inner = exact(%s) * (a + exact(%s) * (a * a * a));\n"+
 			"  return FAST ? a * reciprocal(C(1) + exponential(C(-2) * inner)) : C(0.5) * a * (C(1) + hyperbolic_tangent(inner));",
