@@ -104,6 +104,8 @@ var cudaCards = map[string]struct {
 	"cat of channels":           {onCuda(catCall("float16", 1)), "cat"},
 	"cat of inner channels":     {onCuda(catCall("float32", 1, channelsInside...)), "cat"},
 	"sum of planes":             {onCuda(foldCall("sum.dim_IntList", "float16", []int{2, 3}, []int64{4, 64, 28, 28}, []int64{4, 64})), "reduce_rows"},
+	"mean of small planes":      {onCuda(foldCall("mean.dim", "float16", []int{2, 3}, []int64{8, 64, 7, 7}, []int64{8, 64})), "reduce_short reduce_rows"},
+	"maximum of short rows":     {onCuda(foldCall("amax", "float64", []int{1}, []int64{1000, 15}, []int64{1000})), "reduce_short reduce_rows"},
 	"sum of everything":         {onCuda(foldCall("sum.dim_IntList", "float32", []int{}, []int64{4096, 4097}, nil)), "reduce_rows"},
 	"sum of channels":           {onCuda(foldCall("sum.dim_IntList", "float32", []int{0, 2, 3}, []int64{32, 64, 28, 28}, []int64{64})), "reduce_rows"},
 	"mean of inner channels":    {onCuda(foldCall("mean.dim", "bfloat16", []int{2, 3}, []int64{4, 64, 28, 28}, []int64{4, 64}, channelsInside...)), "reduce_columns"},
