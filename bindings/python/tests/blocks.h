@@ -2,12 +2,13 @@
 // CPU, which switch at barriers and shuffles. It shows what a kernel computes and touches; it shows nothing about speed, nor races that need
 // two blocks at once. A barrier that some threads never reach is an error and not a hang.
 #pragma once
+#include <sys/mman.h>
+
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <sys/mman.h>
 #include <utility>
 
 #define __device__
@@ -16,9 +17,15 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 
-struct uint2 { uint32_t x, y; };
-struct alignas(16) uint4 { uint32_t x, y, z, w; };
-struct dim3 { uint32_t x, y, z; };
+struct uint2 {
+  uint32_t x, y;
+};
+struct alignas(16) uint4 {
+  uint32_t x, y, z, w;
+};
+struct dim3 {
+  uint32_t x, y, z;
+};
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 // ---- fibers --------------------------------------------------------------------------------------------------------------------------
@@ -49,8 +56,15 @@ constexpr size_t kStack = 256 << 10;
 constexpr uint32_t kMost = 1024;
 
 // A barrier of `size` threads; passed says how often it opened.
-struct Gate { uint32_t size, here, passed; };
-struct Fiber { void* stack; bool done; Gate* gate; uint32_t seen; };
+struct Gate {
+  uint32_t size, here, passed;
+};
+struct Fiber {
+  void* stack;
+  bool done;
+  Gate* gate;
+  uint32_t seen;
+};
 
 static Fiber fibers[kMost];
 static void* scheduler;
@@ -112,12 +126,17 @@ static bool run_block(uint32_t threads, bool backwards) {
   return true;
 }
 
-template <class... Params, size_t... At> static void call(void (*kernel)(Params...), void** args, std::index_sequence<At...>) {
+template <class... Params, size_t... At>
+static void call(void (*kernel)(Params...), void** args, std::index_sequence<At...>) {
   kernel(*(Params*)args[At]...);
 }
 // Runs a grid: grid and block have three numbers. Returns 0, or 1 + the number of the block that hangs.
-template <class... Params> static int64_t run_grid(void (*kernel)(Params...), const int64_t* grid, const int64_t* block, void** args, bool backwards) {
-  struct Both { void (*kernel)(Params...); void** args; } both = {kernel, args};
+template <class... Params>
+static int64_t run_grid(void (*kernel)(Params...), const int64_t* grid, const int64_t* block, void** args, bool backwards) {
+  struct Both {
+    void (*kernel)(Params...);
+    void** args;
+  } both = {kernel, args};
   body_args = &both;
   body = [](void* p) { call(((Both*)p)->kernel, ((Both*)p)->args, std::index_sequence_for<Params...>()); };
   gridDim = {uint32_t(grid[0]), uint32_t(grid[1]), uint32_t(grid[2])};
@@ -149,7 +168,8 @@ static uint32_t shuffled(uint32_t value, int from) {
   return from < 0 || from > 31 ? value : slots[from];
 }
 static void __syncwarp(uint32_t = 0xffffffffu) { shuffled(0, 0); }
-template <class T> T shuffled_as(T value, int from) {
+template <class T>
+T shuffled_as(T value, int from) {
   static_assert(sizeof(T) == 4, "words");
   uint32_t word;
   memcpy(&word, &value, 4);
@@ -157,16 +177,29 @@ template <class T> T shuffled_as(T value, int from) {
   memcpy(&value, &word, 4);
   return value;
 }
-template <class T> T __shfl_sync(uint32_t, T value, int from) { return shuffled_as(value, from); }
-template <class T> T __shfl_xor_sync(uint32_t, T value, int lanes) { return shuffled_as(value, int(lane_of(current)) ^ lanes); }
-template <class T> T __shfl_up_sync(uint32_t, T value, int lanes) { return shuffled_as(value, int(lane_of(current)) - lanes); }
-template <class T> T __shfl_down_sync(uint32_t, T value, int lanes) { return shuffled_as(value, int(lane_of(current)) + lanes); }
+template <class T>
+T __shfl_sync(uint32_t, T value, int from) {
+  return shuffled_as(value, from);
+}
+template <class T>
+T __shfl_xor_sync(uint32_t, T value, int lanes) {
+  return shuffled_as(value, int(lane_of(current)) ^ lanes);
+}
+template <class T>
+T __shfl_up_sync(uint32_t, T value, int lanes) {
+  return shuffled_as(value, int(lane_of(current)) - lanes);
+}
+template <class T>
+T __shfl_down_sync(uint32_t, T value, int lanes) {
+  return shuffled_as(value, int(lane_of(current)) + lanes);
+}
 static int __any_sync(uint32_t mask, int holds) {
   for (int lanes = 1; lanes < 32; lanes *= 2) holds |= __shfl_xor_sync(mask, holds, lanes);
   return holds != 0;
 }
 
-template <class To, class From> To bits_as(From x) {
+template <class To, class From>
+To bits_as(From x) {
   static_assert(sizeof(To) == sizeof(From), "sizes");
   To y;
   memcpy(&y, &x, sizeof y);
@@ -179,13 +212,28 @@ static int32_t __float_as_int(float x) { return bits_as<int32_t>(x); }
 static double __longlong_as_double(long long x) { return bits_as<double>(x); }
 static long long __double_as_longlong(double x) { return bits_as<long long>(x); }
 static uint64_t __umul64hi(uint64_t a, uint64_t b) { return uint64_t((unsigned __int128)a * b >> 64); }
-template <class T> T __ldcs(const T* p) { return *p; }
-template <class T> T __ldg(const T* p) { return *p; }
-template <class T> void __stcs(T* p, T x) { *p = x; }
+template <class T>
+T __ldcs(const T* p) {
+  return *p;
+}
+template <class T>
+T __ldg(const T* p) {
+  return *p;
+}
+template <class T>
+void __stcs(T* p, T x) {
+  *p = x;
+}
 static float rsqrtf(float x) { return float(1 / std::sqrt(double(x))); }
 static double rsqrt(double x) { return 1 / std::sqrt(x); }
-template <class T> T max(T a, T b) { return a > b ? a : b; }
-template <class T> T min(T a, T b) { return a < b ? a : b; }
+template <class T>
+T max(T a, T b) {
+  return a > b ? a : b;
+}
+template <class T>
+T min(T a, T b) {
+  return a < b ? a : b;
+}
 
 // ---- the instructions of the prelude --------------------------------------------------------------------------------------------------
 
