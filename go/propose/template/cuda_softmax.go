@@ -2,6 +2,7 @@ package template
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/kernelforge/kernelforge/go/card"
@@ -65,7 +66,20 @@ func (cudaSoftmaxSplit) Params(c *card.Card, f propose.Facts) []Param {
 		return argument(call, "self").Sizes[dim]
 	}
 	rows := func(call card.Call) int64 { return numel(argument(call, "self")) / length(call) }
-	return append(sharing(c, f, selfType(c), rows, length), softmaxAccesses(c, false))
+	params := sharing(c, f, selfType(c), rows, length)
+	vector := accesses(c, itemSizes[selfType(c)], 16, func(card.Call) []int64 { return nil }) // rows need not be whole vectors
+	if odd(c, vector.Default) {
+		params[slices.IndexFunc(params, func(p Param) bool { return p.Name == "ONCE" })].Default = 1 // other stores of such rows are split by the compiler
+	}
+	return append(params, vector)
+}
+
+// odd says whether rows of some variant are not whole vectors.
+func odd(c *card.Card, vector int) bool {
+	return !everyVariant(c, func(call card.Call) bool {
+		dim, _ := softmaxDim(call)
+		return argument(call, "self").Sizes[dim]%int64(vector) == 0
+	})
 }
 
 func (cudaSoftmaxColumns) Params(c *card.Card, _ propose.Facts) []Param {
@@ -128,6 +142,7 @@ func (cudaSoftmaxSplit) Build(c *card.Card, _ propose.Facts, p Point) (card.Cand
 		return card.Candidate{}, err
 	}
 	rows, length := "("+product("self", 0, dim)+")", fmt.Sprintf("self_size%d", dim)
+	constants["ODD"] = boolean(odd(c, p["VEC"]))
 	gather := signatureOf(c)
 	gather.in("IN", "x", "self")
 	gather.out("Part", "parts", "ws0")
