@@ -89,13 +89,20 @@ func (cudaNormWarps) Params(c *card.Card, _ propose.Facts) []Param {
 	return []Param{teams("TEAM", warpTeams, most(c, normLength), inputType(c)), warps, normAccesses(c)}
 }
 
-func (cudaNormBlocks) Params(c *card.Card, _ propose.Facts) []Param {
-	return []Param{teams("THREADS", blockTeams, most(c, normLength), inputType(c)), normAccesses(c)}
+// Params have, by default, half the threads that a softmax would where rows are many: sums and divisions of a row cost each thread the same.
+func (cudaNormBlocks) Params(c *card.Card, f propose.Facts) []Param {
+	threads := teams("THREADS", blockTeams, most(c, normLength), inputType(c))
+	if at := slices.Index(threads.Values, threads.Default); at > 0 && most(c, normsOf) >= int64(16*max(f.SMCount, 1)) {
+		threads.Default = threads.Values[at-1]
+	}
+	return []Param{threads, normAccesses(c)}
 }
 
+// normsOf is the number of rows that have a mean each.
+func normsOf(call card.Call) int64 { return numel(argument(call, "input")) / normLength(call) }
+
 func (cudaNormSplit) Params(c *card.Card, f propose.Facts) []Param {
-	rows := func(call card.Call) int64 { return numel(argument(call, "input")) / normLength(call) }
-	return append(sharing(c, f, inputType(c), rows, normLength), normAccesses(c))
+	return append(sharing(c, f, inputType(c), normsOf, normLength), normAccesses(c))
 }
 
 // normPage is what the pages of norms share: constants, a signature with the parameters of the writing kernel, and parts of its text.
