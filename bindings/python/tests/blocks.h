@@ -251,3 +251,4 @@ static float ex2_approx_ftz_f32(float x) {
   return y < 0x1p-126f ? 0 : y;
 }
 static float rcp_approx_f32(float x) { return 1 / x; }
+static float rcp_approx_ftz_f32(float x) { return std::abs(x) > 0x1p126f ? 0 : 1 / x; }

@@ -197,6 +197,13 @@ KF_INLINE float kf_fast_reciprocal(float x) {
   return y;
 }
 
+// The same for |x| from 1 to 2^126, in one instruction: beyond that it gives zero.
+KF_INLINE float kf_flushed_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // ---- folds over a warp and a block -------------------------------------------------------------------------------------------------------
 
 // Values of any trivial type of whole 4-byte words go through shuffles word by word.

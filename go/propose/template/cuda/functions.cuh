@@ -16,7 +16,7 @@ KF_INLINE float error_function(float x) { return erff(x); }
 // The tail of the normal distribution below -a, for a >= 0: exp(-a^2 / 2) times a polynomial in t = 1 / (1 + 0.31 a), least squares made minimax by
 // weights. Relative error 2^-16. Unlike 1 + erf it does not cancel.
 KF_INLINE float normal_tail(float a) {
-  const float t = kf_fast_reciprocal(fmaf(0.31f, a, 1.0f));
+  const float t = kf_flushed_reciprocal(fmaf(0.31f, a, 1.0f));
   float p = fmaf(-0.0739284009f, t, 0.180448592f);
   p = fmaf(p, t, 0.0157461893f);
   p = fmaf(p, t, 0.133429259f);
