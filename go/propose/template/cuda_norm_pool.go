@@ -105,7 +105,7 @@ func sharing(c *card.Card, f propose.Facts, dtype string, rows, length func(card
 			break
 		}
 		turns.Values = append(turns.Values, n)
-		if bytes > held*int64(n/2) && bytes <= held*8 {
+		if bytes > held*int64(n/2) && bytes <= held*16 { // beyond, the L2 holds too little of a turn
 			turns.Default = n
 		}
 	}

@@ -311,3 +311,38 @@ func TestWindowsAreSharedByTeamsThatFitThem(t *testing.T) {
 		t.Errorf("windows of 25: teams of %v, default %d (expected up to 16, default 8)", p.Values, p.Default)
 	}
 }
+
+// Turns take all rows once, and none is empty: a launch has no empty grid.
+func TestTurnsShareAllRows(t *testing.T) {
+	for rows := int64(1); rows <= 200; rows++ {
+		for n := int64(1); n <= 8; n *= 2 {
+			each, taken, least := (rows+n-1)/n, int64(0), rows
+			for k := range n {
+				turn := min(each, rows-k*each)
+				taken, least = taken+turn, min(least, turn)
+			}
+			if fill := least >= 1; turnsFill(rows, n) != fill || (fill && taken != rows) {
+				t.Errorf("%d rows in %d turns: fill is %v, the least has %d, all have %d", rows, n, turnsFill(rows, n), least, taken)
+			}
+		}
+	}
+}
+
+// Rows of a size that the L2 does not hold, but an eighth of them would, are taken in turns; few bytes are not.
+func TestTurnsFollowTheCache(t *testing.T) {
+	def := func(c *card.Card, name string) int {
+		for _, param := range (cudaNormSplit{}).Params(c, h200) {
+			if param.Name == name {
+				return param.Default
+			}
+		}
+		return 0
+	}
+	large, small := onCuda(groupsOf(64, 1024)), onCuda(groupsOf(64, 64))
+	if turns, once := def(large, "TURNS"), def(large, "ONCE"); turns != 8 || once != 1 {
+		t.Errorf("512 MiB in 8 groups: %d turns, ONCE %d (expected 8, 1)", turns, once)
+	}
+	if turns, once := def(small, "TURNS"), def(small, "ONCE"); turns != 1 || once != 0 {
+		t.Errorf("2 MiB in 8 groups: %d turns, ONCE %d (expected 1, 0)", turns, once)
+	}
+}
