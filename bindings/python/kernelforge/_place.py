@@ -84,7 +84,9 @@ class Place:
         import torch
 
         with self.current():
-            one, stream, graph = torch.zeros(1, device=self.device), torch.cuda.Stream(), torch.cuda.CUDAGraph()  # type: ignore[no-untyped-call]
+            one = torch.zeros(1, device=self.device)
+            stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            graph = torch.cuda.CUDAGraph()
             self.wait()
             with torch.cuda.stream(stream):
                 graph.capture_begin(capture_error_mode="thread_local")

@@ -47,17 +47,17 @@ class Worker:
         theirs.close()
         self.hello = self.ask("hello", runtime=str(runtime), threads=1, device=device)
 
-    def ask(self, op: str, fds: Sequence[int] = (), **fields: Any) -> dict[str, Any]:
-        """Return the answer to a request, a refusal too.
+    def ask(self, op: str, rights: Sequence[int] = (), /, **fields: Any) -> dict[str, Any]:
+        """Return the answer to a request, a refusal too. rights: descriptors that travel with the frame.
 
         Raises:
             Ended: there is none.
         """
         self.last += 1
         body = json.dumps({"id": self.last, "op": op, **fields}).encode()
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", rights))] if rights else []
         try:
-            self.socket.sendmsg([len(body).to_bytes(4, "little")], rights)
+            self.socket.sendmsg([len(body).to_bytes(4, "little")], beside)
             self.socket.sendall(body)
             size = int.from_bytes(self._read(4), "little")
             answer: dict[str, Any] = json.loads(self._read(size))

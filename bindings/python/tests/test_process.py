@@ -77,5 +77,11 @@ def test_two_threads_profile_one_after_the_other():
     for t in threads:
         t.join()
     for i, shape in enumerate(shapes):
-        seen = [a["sizes"] for c in found[i].cards for v in c["variants"] for a in v["call"]["args"] if a["kind"] == "tensor"]
+        seen = [
+            a["sizes"]
+            for c in found[i].cards
+            for v in c["variants"]
+            for a in v["call"]["args"]
+            if a["kind"] == "tensor"
+        ]
         assert seen == [list(shape)], f"thread {i} sees {seen}"

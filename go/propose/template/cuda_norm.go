@@ -101,8 +101,8 @@ func (cudaNormBlocks) Params(c *card.Card, f propose.Facts) []Param {
 // normsOf is the number of rows that have a mean each.
 func normsOf(call card.Call) int64 { return numel(argument(call, "input")) / normLength(call) }
 
-func (cudaNormSplit) Params(c *card.Card, f propose.Facts) []Param {
-	return append(sharing(c, f, inputType(c), normsOf, normLength), normAccesses(c))
+func (cudaNormSplit) Params(c *card.Card, _ propose.Facts) []Param {
+	return append(sharing(c, normsOf), normAccesses(c))
 }
 
 // normPage is what the pages of norms share: constants, a signature with the parameters of the writing kernel, and parts of its text.

@@ -60,13 +60,13 @@ func (cudaSoftmaxBlocks) Params(c *card.Card, _ propose.Facts) []Param {
 	return []Param{teams("THREADS", blockTeams, longest(c), selfType(c)), softmaxAccesses(c, false)}
 }
 
-func (cudaSoftmaxSplit) Params(c *card.Card, f propose.Facts) []Param {
+func (cudaSoftmaxSplit) Params(c *card.Card, _ propose.Facts) []Param {
 	length := func(call card.Call) int64 {
 		dim, _ := softmaxDim(call)
 		return argument(call, "self").Sizes[dim]
 	}
 	rows := func(call card.Call) int64 { return numel(argument(call, "self")) / length(call) }
-	params := sharing(c, f, selfType(c), rows, length)
+	params := sharing(c, rows)
 	vector := accesses(c, itemSizes[selfType(c)], 16, func(card.Call) []int64 { return nil }) // rows need not be whole vectors
 	if odd(c, vector.Default) {
 		params[slices.IndexFunc(params, func(p Param) bool { return p.Name == "ONCE" })].Default = 1 // other stores of such rows are split by the compiler

@@ -138,8 +138,6 @@ def test_a_whole_model_under_graphs(sigmoid_plan: Callable[..., Task]) -> None:
         return float(net(x).sum())
 
     with torch.no_grad(), _ext.switch(extension) as switch:
-        found = _measure.whole_model(
-            waits, switch, blocks=6, seed=1, max_seconds=20, place=PLACE
-        )
+        found = _measure.whole_model(waits, switch, blocks=6, seed=1, max_seconds=20, place=PLACE)
     assert found["ratio"] is not None and found["graph_ratio"] is None and found["graph_why"], found
     torch.randn(3, device="cuda").cpu()  # torch's generator does not count as captured any more

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 import torch
-from device_worker import PLACE, need_gpu
 
 import kernelforge
+from device_worker import PLACE, need_gpu
 from kernelforge import _core, _ext, _nvrtc, _pack, _pins
 from kernelforge._seal import seal
 from kernelforge.errors import EnvironmentFault, PackFault
