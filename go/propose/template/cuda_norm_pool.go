@@ -97,6 +97,9 @@ var (
 // turn waits for the last blocks of the one before.
 func sharing(c *card.Card, rows func(card.Call) int64) []Param {
 	waves := Param{"WAVES", []int{2, 4, 8, 16, 32}, 8}
+	if largestBytes(c) < 64<<20 {
+		waves.Default = 4 // a block joins all pieces of its row before it writes: that must not be most of its work
+	}
 	turns := Param{"TURNS", []int{1}, 1}
 	for n := 2; n <= 8; n *= 2 { // a spec has at most 16 kernels
 		if !everyVariant(c, func(call card.Call) bool { return turnsFill(rows(call), int64(n)) }) {

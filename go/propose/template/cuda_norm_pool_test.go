@@ -328,21 +328,15 @@ func TestTurnsShareAllRows(t *testing.T) {
 	}
 }
 
-// Rows of a size that the L2 does not hold, but an eighth of them would, are taken in turns; few bytes are not.
-func TestTurnsFollowTheCache(t *testing.T) {
-	def := func(c *card.Card, name string) int {
+// Each block joins all pieces of its row, so few bytes are cut into fewer of them; one turn is the first guess whatever the size.
+func TestFewBytesAreCutIntoFewerPieces(t *testing.T) {
+	for bytes, waves := range map[int64]int{32 << 20: 4, 512 << 20: 8} {
+		c := onCuda(groupsOf(64, 256))
+		c.Variants[0].Bytes = bytes
 		for _, param := range (cudaNormSplit{}).Params(c, h200) {
-			if param.Name == name {
-				return param.Default
+			if want := map[string]int{"WAVES": waves, "TURNS": 1}[param.Name]; want != 0 && param.Default != want {
+				t.Errorf("%d bytes: default %d of %s (expected %d)", bytes, param.Default, param.Name, want)
 			}
 		}
-		return 0
-	}
-	large, small := onCuda(groupsOf(64, 1024)), onCuda(groupsOf(64, 64))
-	if turns, once := def(large, "TURNS"), def(large, "ONCE"); turns != 8 || once != 1 {
-		t.Errorf("512 MiB in 8 groups: %d turns, ONCE %d (expected 8, 1)", turns, once)
-	}
-	if turns, once := def(small, "TURNS"), def(small, "ONCE"); turns != 1 || once != 0 {
-		t.Errorf("2 MiB in 8 groups: %d turns, ONCE %d (expected 1, 0)", turns, once)
 	}
 }
