@@ -172,7 +172,7 @@ func (j *Judge) look(c *Confirmation, eager, ours, first, second []float64, fina
 	c.Samples = len(ratios)
 	c.EagerUS, c.OursUS = median(eager)/1e3, median(ours)/1e3
 	c.AAHalfWidth = halfWidth(control)
-	bar := marginOf(c.EagerUS, c.AAHalfWidth)
+	bar := marginOf(c.EagerUS, c.AAHalfWidth, j.target.traits().marginUS)
 	end, low, high := decide(ratios, bar, finalists)
 	c.Ratio, c.Low, c.High = math.Exp(median(ratios)), math.Exp(low), math.Exp(high)
 	c.Detail = fmt.Sprintf("%.3f times eager's speed, at least %.3f (margin %.3f, %d blocks, eager against eager +-%.2f %%)",

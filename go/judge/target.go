@@ -32,6 +32,7 @@ type compiler interface {
 type traits struct {
 	image      string  // the extension of an image's file
 	cacheBytes int64   // of the last cache: data that does not fit comes from memory
+	marginUS   float64 // a gain that no timing can tell from none
 	overheadUS float64 // of a run, beside what its kernels take
 	reuse      bool    // a worker that served a candidate which passed may serve the next
 	beside     bool    // a compile beside a measurement does not show in it: the device's own clock tells the time
@@ -73,7 +74,7 @@ func (h *onHost) facts() propose.Facts          { return h.machine.Facts(h.threa
 func (h *onHost) policy(c card.Candidate) error { return hostRules.check(c) }
 func (h *onHost) bind(plan *Plan)               { plan.Threads = h.threads }
 func (h *onHost) traits() traits {
-	return traits{image: ".so", cacheBytes: h.machine.LLCBytes, repeats: repeats, thorough: math.MaxInt, blocks: leastBlocks}
+	return traits{image: ".so", marginUS: hostMarginUS, cacheBytes: h.machine.LLCBytes, repeats: repeats, thorough: math.MaxInt, blocks: leastBlocks}
 }
 func (h *onHost) close() {}
 
@@ -141,7 +142,7 @@ func (d *onDevice) traits() traits {
 		some          = 3  // variants: a network has a dozen of one operator, of which three take most of its time
 		quietBlocks   = 4  // events around replayed graphs differ by 0.1 to 1 %, clocks around calls on the host by ten times that
 	)
-	return traits{image: ".cubin", cacheBytes: d.device.L2Bytes, overheadUS: launchAndWait, reuse: true, beside: true, telemetry: true, rotate: true, repeats: both,
+	return traits{image: ".cubin", marginUS: deviceMarginUS, cacheBytes: d.device.L2Bytes, overheadUS: launchAndWait, reuse: true, beside: true, telemetry: true, rotate: true, repeats: both,
 		thorough: some, blocks: quietBlocks}
 }
 
