@@ -44,6 +44,17 @@ py::list published_infos() {
   return out;
 }
 
+static_assert(static_cast<size_t>(Reason::kCount) <= KFR_MAX_REASONS);
+
+py::dict fallbacks_of(const Plan& plan, bool reset) {
+  py::dict found;
+  for (uint32_t i = 0; i < static_cast<uint32_t>(Reason::kCount); ++i) {
+    const uint64_t n = plan.fallbacks(i, reset);
+    if (n != 0) found[reason_name(static_cast<Reason>(i))] = n;
+  }
+  return found;
+}
+
 py::dict stats(bool reset) {
   std::map<std::string, uint64_t> op_hits;
   py::list plans;
@@ -51,8 +62,10 @@ py::dict stats(bool reset) {
     const uint64_t hits = plan->hits(reset);
     const std::string overload = plan->overload();
     op_hits[overload] += hits;
+    const py::dict fallbacks = fallbacks_of(*plan, reset);
     if (!plan->published() && hits == 0) continue;
-    plans.append(py::dict("id"_a = plan->info().id, "overload"_a = overload, "hits"_a = hits, "published"_a = plan->published()));
+    plans.append(py::dict("id"_a = plan->info().id, "overload"_a = overload, "hits"_a = hits, "fallbacks"_a = fallbacks,
+                          "published"_a = plan->published()));
   }
   py::dict ops;
   for (OpEntry* entry : entries()) {
@@ -165,6 +178,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def_property_readonly("overload", &Plan::overload)
       .def_property_readonly("published", &Plan::published)
       .def_property_readonly("hits", [](const Plan& plan) { return plan.hits(false); })
+      .def_property_readonly("fallbacks", [](const Plan& plan) { return fallbacks_of(plan, false); })
       .def_property_readonly("info", &plan_info);
   m.def("plan_open", &open_plan, "json"_a, "image"_a, "device"_a = "cpu");
   m.def(

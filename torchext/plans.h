@@ -36,6 +36,8 @@ class Plan {
   kfr_plan_info info() const;
   std::string overload() const;
   uint64_t hits(bool reset) const { return kfr_plan_hits(plan_, reset ? 1 : 0); }
+  // Calls that the guard matched and eager ran, by the number of a Reason.
+  uint64_t fallbacks(uint32_t reason, bool reset) const { return kfr_plan_fallbacks(plan_, reason, reset ? 1 : 0); }
   bool published() const { return published_; }  // now
 
  private:

@@ -118,15 +118,8 @@ Served run(const Call& call, const kfr_plan* plan, const kfr_plan_info& info, co
   return give_back(Reason::kLaunch);
 }
 
-}  // namespace
-
-Served serve(const OpEntry& entry, Call& call, at::Tensor* fresh, const at::Tensor* const* written, uint32_t outputs) {
-  if (written != nullptr) call.targets(written, outputs);
-  call.finish();
-  if (call.reason() != Reason::kServed) return {call.reason()};
-
-  const kfr_plan* plan = kfr_lookup(entry.id, call.device(), call.words().data(), call.words().count());
-  if (plan == nullptr) return {Reason::kNoMatch};
+// The plan's guard holds; what is left is what a guard cannot hold: settings, threads, addresses, memory.
+Served attempt(const Call& call, const kfr_plan* plan, at::Tensor* fresh, const at::Tensor* const* written, uint32_t outputs) {
   kfr_plan_info info;
   if (kfr_plan_info_get(plan, &info) != KFR_OK || info.inputs != call.slots() || info.outputs != outputs) return {Reason::kNoMatch};
   if (info.workspaces > kMaxWorkspaces) return {Reason::kTooLarge};
@@ -139,6 +132,20 @@ Served serve(const OpEntry& entry, Call& call, at::Tensor* fresh, const at::Tens
   const kfr_parallel parallel = torch_parallel();
   if (info.threads != 0 && info.threads != parallel.threads) return {Reason::kThreads};
   return run(call, plan, info, {c10::GetCPUAllocator(), nullptr, 64}, &parallel, fresh, written, outputs);
+}
+
+}  // namespace
+
+Served serve(const OpEntry& entry, Call& call, at::Tensor* fresh, const at::Tensor* const* written, uint32_t outputs) {
+  if (written != nullptr) call.targets(written, outputs);
+  call.finish();
+  if (call.reason() != Reason::kServed) return {call.reason()};
+
+  const kfr_plan* plan = kfr_lookup(entry.id, call.device(), call.words().data(), call.words().count());
+  if (plan == nullptr) return {Reason::kNoMatch};
+  const Served done = attempt(call, plan, fresh, written, outputs);
+  if (done.plan == nullptr) kfr_plan_fallback(plan, static_cast<uint32_t>(done.reason));
+  return done;
 }
 
 }  // namespace kft

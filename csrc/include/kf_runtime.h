@@ -163,6 +163,12 @@ int32_t kfr_has_plans(int32_t op, int32_t device);
 void kfr_plan_hit(const kfr_plan* plan);
 uint64_t kfr_plan_hits(const kfr_plan* plan, int32_t reset);
 
+/* The same for calls that matched the plan's guard and ran on eager all the same: `reason` is a number of the caller's, below KFR_MAX_REASONS;
+ * others count nothing. */
+#define KFR_MAX_REASONS 32
+void kfr_plan_fallback(const kfr_plan* plan, uint32_t reason);
+uint64_t kfr_plan_fallbacks(const kfr_plan* plan, uint32_t reason, int32_t reset);
+
 /* ---- launch ---------------------------------------------------------------------------------------------- */
 
 /* How host kernels reach threads. The extension passes at::parallel_for, the worker a kfr_pool; a kernel sees [begin, end). */

@@ -151,6 +151,14 @@ void kfr_plan_hit(const kfr_plan* plan) { plan->hits.fetch_add(1, std::memory_or
 uint64_t kfr_plan_hits(const kfr_plan* plan, int32_t reset) {
   return reset ? plan->hits.exchange(0, std::memory_order_relaxed) : plan->hits.load(std::memory_order_relaxed);
 }
+void kfr_plan_fallback(const kfr_plan* plan, uint32_t reason) {
+  if (reason < KFR_MAX_REASONS) plan->fallbacks[reason].fetch_add(1, std::memory_order_relaxed);
+}
+uint64_t kfr_plan_fallbacks(const kfr_plan* plan, uint32_t reason, int32_t reset) {
+  if (reason >= KFR_MAX_REASONS) return 0;
+  std::atomic<uint64_t>& count = plan->fallbacks[reason];
+  return reset != 0 ? count.exchange(0, std::memory_order_relaxed) : count.load(std::memory_order_relaxed);
+}
 
 kfr_status kfr_launch(const kfr_plan* plan, void* const* slots, uint32_t count, const kfr_parallel* parallel, void* stream,
                       kfr_error* error) {

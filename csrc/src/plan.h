@@ -2,6 +2,7 @@
 #ifndef KF_PLAN_H_
 #define KF_PLAN_H_
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -31,6 +32,7 @@ struct kfr_plan {
 
   mutable std::atomic<bool> published{false};
   alignas(64) mutable std::atomic<uint64_t> hits{0};  // on its own cache line: every served call writes it
+  alignas(64) mutable std::array<std::atomic<uint64_t>, KFR_MAX_REASONS> fallbacks{};
 };
 
 namespace kf {

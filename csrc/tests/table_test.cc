@@ -117,6 +117,11 @@ TEST_F(Table, HitsAreCountedAndReset) {
   EXPECT_EQ(kfr_plan_hits(plan.get(), 0), 0u);
   kfr_plan_hit(plan.get());
   kfr_plan_hit(plan.get());
+  kfr_plan_fallback(plan.get(), 3);
+  kfr_plan_fallback(plan.get(), KFR_MAX_REASONS);
+  EXPECT_EQ(kfr_plan_fallbacks(plan.get(), 3, 1), 1u);
+  EXPECT_EQ(kfr_plan_fallbacks(plan.get(), 3, 0), 0u);
+  EXPECT_EQ(kfr_plan_fallbacks(plan.get(), KFR_MAX_REASONS, 0), 0u);
   EXPECT_EQ(kfr_plan_hits(plan.get(), 1), 2u);
   EXPECT_EQ(kfr_plan_hits(plan.get(), 0), 0u);
 }

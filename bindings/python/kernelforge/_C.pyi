@@ -79,6 +79,9 @@ class Plan:
     @property
     def hits(self) -> int: ...
     @property
+    def fallbacks(self) -> dict[str, int]:
+        """Calls that the guard matched and eager ran, by reason, since the last reset."""
+    @property
     def info(self) -> dict[str, Any]: ...
 
 def plan_open(json: str, image: bytes, device: Any = "cpu") -> Plan:
@@ -97,7 +100,7 @@ def plans() -> list[dict[str, Any]]:
     """Return the `info` of every plan that is served now."""
 
 def stats(reset: bool = False) -> dict[str, Any]:
-    """Return {"plans": [{"id", "overload", "hits", "published"}], "ops": {overload: {"hits", "fallbacks": {reason: n}}}} since the last reset."""
+    """Return {"plans": [{"id", "overload", "hits", "fallbacks", "published"}], "ops": {overload: {"hits", "fallbacks": {reason: n}}}} since the last reset."""
 
 class Buffer:
     """Memory shared by file descriptor, between two unmapped ranges, zeroed; of the host or of a CUDA device, never from torch's allocators."""

@@ -41,11 +41,11 @@ REASONS = {
 def stats(reset: bool = False) -> dict[str, Any]:
     """Return hits and fall-backs since the start or the last reset; loads nothing.
 
-    Hits are counted for each site of the packs that are applied. Fall-backs are counted for each operator and reason: a call that no plan is for
-    has no place to be counted in, so which site fell back is said by `explain`, for one forward.
+    Hits and fall-backs with their reasons are counted for each site of the packs that are applied, and for each operator. A call that no plan is for
+    is at no site: it counts for its operator, and `explain` says which it was, for one forward.
 
     Returns:
-        {"plans": [{"id", "overload", "hits", "published"}], "sites": [{"overload", "inputs", "plan", "pack", "hits"}],
+        {"plans": [{"id", "overload", "hits", "published"}], "sites": [{"overload", "inputs", "plan", "pack", "hits", "fallbacks": {reason: n}}],
         "ops": {overload: {"hits": n, "fallbacks": {reason: n}}}}
 
     Example:
@@ -66,6 +66,7 @@ def stats(reset: bool = False) -> dict[str, Any]:
             "plan": plan["id"],
             "pack": str(pack),
             "hits": loaded.hits,
+            "fallbacks": loaded.fallbacks,
         }
         for pack, plan, loaded in _pack.serving()
     ]

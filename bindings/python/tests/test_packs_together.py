@@ -107,6 +107,7 @@ def test_hits_are_counted_for_each_site_and_reset_and_written(tmp_path):
         "plan": "p-relu",
         "pack": str(pack),
         "hits": 2,
+        "fallbacks": {},
     }
     assert kernelforge.stats()["sites"] == [site]
     written = json.loads(kernelforge.dump_stats(tmp_path / "stats.json").read_text())

@@ -34,6 +34,25 @@ def test_deterministic_mode(deterministic):
         assert hits("aten::relu") == 1 + int(deterministic)
 
 
+def test_fall_backs_are_counted_at_the_site_that_had_them():
+    small, large = torch.randn(4, 6), torch.randn(8, 6)
+    with torch.no_grad():
+        plans = plans_for(lambda: torch.relu(small), lambda: torch.relu(large), deterministic=False)
+    with published(plans):
+        torch.relu(small)
+        torch.use_deterministic_algorithms(True)
+        try:
+            torch.relu(large)
+        finally:
+            torch.use_deterministic_algorithms(False)
+        torch.relu(torch.randn(2, 6))  # no site of ours
+        seen = {(p.hits, tuple(p.fallbacks.items())) for p in plans}
+        assert seen == {(1, ()), (0, (("deterministic", 1),))}
+        assert fallbacks("aten::relu") == {"deterministic": 1, "no_match": 1}
+        ext().stats(reset=True)
+        assert all(p.hits == 0 and p.fallbacks == {} for p in plans)
+
+
 def test_another_default_type_makes_other_outputs_of_integers():
     a = torch.arange(6)
     divided = lambda: a / 3  # noqa: E731
