@@ -5,7 +5,6 @@ It owns the two-line statistics that Python needs (the tree and the judge have t
 
 from __future__ import annotations
 
-import contextlib
 import math
 import random
 import statistics
@@ -174,16 +173,8 @@ def time_graphs(
                 place.wait()
                 place.trim()  # both graphs take their memory from the pool
                 graphs[on] = torch.cuda.CUDAGraph()
-                with torch.cuda.stream(stream):
-                    graphs[on].capture_begin(pool=pool, capture_error_mode="thread_local")
-                    try:
-                        forward()
-                    except Exception:
-                        with contextlib.suppress(RuntimeError):  # it says the same again
-                            graphs[on].capture_end()
-                        place.mend_capture()
-                        raise
-                    graphs[on].capture_end()
+                with torch.cuda.stream(stream), place.capturing(graphs[on], pool):
+                    forward()
             for graph in graphs.values():
                 graph.replay()
             return _paired(lambda on: place.forward_ms(graphs[on].replay), blocks, seed, max_seconds)

@@ -10,7 +10,7 @@ import contextlib
 import gc
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +77,22 @@ class Place:
 
             with self.current():
                 torch.cuda.empty_cache()
+
+    @contextlib.contextmanager
+    def capturing(self, graph: Any, pool: Any) -> Iterator[None]:
+        """Capture the block on the current stream. A capture that fails is ended, torch is set right, and the error goes on.
+
+        Not `torch.cuda.graph`: that empties torch's cache each time, which costs more than a candidate's whole timing.
+        """
+        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+        try:
+            yield
+            graph.capture_end()
+        except Exception:
+            with contextlib.suppress(RuntimeError):  # it says the same of a capture that was broken off
+                graph.capture_end()
+            self.mend_capture()
+            raise
 
     def mend_capture(self) -> None:
         """Set torch right after a capture that failed: its generator of the device still counts as captured, and every random function would raise

@@ -321,3 +321,34 @@ def test_a_sample_is_long_enough_and_on_a_device_a_pass_over_all_sets(once_ns, s
     from kernelforge.referee.ruler import inner_for
 
     assert inner_for(once_ns, sets, place) == inner
+
+
+class _Graph:
+    """A CUDA graph as far as a capture goes; `broken`: its capture cannot be ended well."""
+
+    def __init__(self, broken=False):
+        self.broken, self.log = broken, []
+
+    def capture_begin(self, **how):
+        self.log.append(("begin", how))
+
+    def capture_end(self):
+        self.log.append("end")
+        if self.broken:
+            raise RuntimeError("the capture was broken off")
+
+
+def test_a_capture_that_fails_is_ended_and_torch_set_right(monkeypatch):
+    mended = []
+    monkeypatch.setattr(Place, "mend_capture", lambda self: mended.append(self))
+    begin = ("begin", {"pool": 7, "capture_error_mode": "thread_local"})
+    good, broken, left = _Graph(), _Graph(broken=True), _Graph(broken=True)
+    with Place(0).capturing(good, 7):
+        pass
+    assert (good.log, mended) == ([begin, "end"], [])
+    with pytest.raises(RuntimeError, match="broken off"), Place(0).capturing(broken, 7):
+        pass
+    assert (broken.log, mended) == ([begin, "end", "end"], [Place(0)])
+    with pytest.raises(ValueError, match="inside"), Place(0).capturing(left, 7):
+        raise ValueError("inside")
+    assert (left.log, mended) == ([begin, "end"], [Place(0)] * 2)

@@ -10,7 +10,6 @@ It owns the graphs and their memory. It refuses to judge what it measured.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import random
@@ -139,24 +138,17 @@ class _DeviceCalls:
         return graph
 
     def _capture(self, calls: int, *, plans: bool) -> torch.cuda.CUDAGraph | None:
-        """Return a graph of so many calls, or None if the operator cannot be captured.
-
-        Not `torch.cuda.graph`: that empties torch's cache each time, which costs more than a candidate's whole timing.
-        """
+        """Return a graph of so many calls, or None if the operator cannot be captured."""
         extension = _ext.load()
         graph = torch.cuda.CUDAGraph()
         self._place.wait()
         with torch.cuda.stream(self._stream):
             extension.run_calls(self._name, self._sets, _SETTLE, plans)
             self._stream.synchronize()
-            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             try:
-                extension.run_calls(self._name, self._sets, calls, plans)
-                graph.capture_end()
+                with self._place.capturing(graph, self._pool):
+                    extension.run_calls(self._name, self._sets, calls, plans)
             except RuntimeError as e:
-                with contextlib.suppress(RuntimeError):  # it says the same of a capture that was broken off
-                    graph.capture_end()
-                self._place.mend_capture()
                 if out_of_memory(e):
                     raise
                 self.how = "events"
