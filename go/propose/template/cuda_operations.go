@@ -65,23 +65,6 @@ func devicePow(call card.Call) (string, bool) {
 	return "return " + body + ";", ok
 }
 
-// deviceAdd is a + sign * alpha * b, fused as in eager.
-func deviceAdd(sign float64) func(card.Call) (string, bool) {
-	return func(call card.Call) (string, bool) {
-		v, ok := constant(argument(call, "alpha"))
-		v.float *= sign
-		switch {
-		case !ok:
-			return "", false
-		case v.float == 1:
-			return "return a + b;", true
-		case v.float == -1:
-			return "return a - b;", true
-		}
-		return fmt.Sprintf("return fused(b, exact(%s), a);", v.bits()), true
-	}
-}
-
 // deviceDiv multiplies by the reciprocal of a scalar divisor, as eager does; a scalar dividend goes through the element type.
 func deviceDiv(call card.Call) (string, bool) {
 	switch {

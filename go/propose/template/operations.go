@@ -31,8 +31,8 @@ var operations = []operation{
 	{"clamp clamp_ clamp.out", []string{"self"}, false, clampBody("min", "max"), deviceClamp("min", "max")},
 	{"hardtanh hardtanh_ hardtanh.out", []string{"self"}, false, clampBody("min_val", "max_val"), deviceClamp("min_val", "max_val")},
 	{"pow.Tensor_Scalar pow_.Scalar pow.Tensor_Scalar_out", []string{"self"}, false, powBody, devicePow},
-	{"add.Tensor add_.Tensor add.out", []string{"self", "other"}, false, addBody(1), deviceAdd(1)},
-	{"sub.Tensor sub_.Tensor sub.out", []string{"self", "other"}, false, addBody(-1), deviceAdd(-1)},
+	{"add.Tensor add_.Tensor add.out", []string{"self", "other"}, false, addBody(1, hostFused), addBody(1, deviceFused)},
+	{"sub.Tensor sub_.Tensor sub.out", []string{"self", "other"}, false, addBody(-1, hostFused), addBody(-1, deviceFused)},
 	{"mul.Tensor mul_.Tensor mul.out", []string{"self", "other"}, false, fixed("return a * b;"), fixed("return a * b;")},
 	{"div.Tensor div_.Tensor div.out", []string{"self", "other"}, false, fixed("return a / b;"), deviceDiv},
 }
@@ -113,8 +113,13 @@ func powBody(call card.Call) (string, bool) {
 	return "return " + body + ";", ok
 }
 
-// addBody is a + sign * alpha * b, fused as in eager.
-func addBody(sign float64) func(card.Call) (string, bool) {
+const (
+	hostFused   = "kf_fma(b, rounded(%s), a)"
+	deviceFused = "fused(b, exact(%s), a)"
+)
+
+// addBody is a + sign * alpha * b, fused as in eager: by a target's expression of alpha.
+func addBody(sign float64, fused string) func(card.Call) (string, bool) {
 	return func(call card.Call) (string, bool) {
 		v, ok := constant(argument(call, "alpha"))
 		v.float *= sign
@@ -126,7 +131,7 @@ func addBody(sign float64) func(card.Call) (string, bool) {
 		case v.float == -1:
 			return "return a - b;", true
 		}
-		return fmt.Sprintf("return kf_fma(b, rounded(%s), a);", v.bits()), true
+		return "return " + fmt.Sprintf(fused, v.bits()) + ";", true
 	}
 }
 

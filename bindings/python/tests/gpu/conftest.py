@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import nvrtc
+from on_cuda import need_gpu
 
 HERE = Path(__file__).parent
 
@@ -23,8 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def gpu(request: pytest.FixtureRequest) -> Iterator[None]:
     """Every test leaves a device without pending work or errors: a fault is told by the test that made it."""
-    if not torch.cuda.is_available():
-        pytest.skip(f"torch {torch.__version__} sees no CUDA device")
+    need_gpu()
     torch.backends.cudnn.allow_tf32 = False  # eager's convolutions are compared in float32
     yield
     try:
@@ -44,8 +44,7 @@ def nvrtc_compile():
 @pytest.fixture(scope="session")
 def device_arch() -> str:
     """Return the architecture of device 0: `sm_90a` on an H200."""
-    if not torch.cuda.is_available():
-        pytest.skip(f"torch {torch.__version__} sees no CUDA device")
+    need_gpu()
     return nvrtc.arch_of(torch.cuda.get_device_capability(0))
 
 

@@ -5,47 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 import torch
 
-from calling import call_of
 from kernelforge import _ext
 from kernelforge._place import Place
 from kernelforge.referee import Referee
+from referee_worker import FakeProfile
 
 Task = dict[str, Any]
 PLACE = Place(0)
 
 
-def need_gpu() -> None:
-    """Skip where there is no device: for fixtures of a module, which are made before the folder's own check."""
-    if not torch.cuda.is_available():
-        pytest.skip(f"torch {torch.__version__} sees no CUDA device")
-
-
-class DeviceProfile:
+class DeviceProfile(FakeProfile):
     """One card with one variant for each list of arguments, on device 0."""
 
     def __init__(self, name: str, *payloads: list[Any]) -> None:
-        self.payloads, self.place = payloads, PLACE
-        variants = [
-            {
-                "id": f"v{i}",
-                "call": call_of(name, p),
-                "calls": 1,
-                "eager_us": 10.0,
-                "bytes": 1,
-                "roof_us": 1.0,
-            }
-            for i, p in enumerate(payloads)
-        ]
-        self.cards = [{"id": "c-1", "target": "cuda", "overload": name, "variants": variants}]
-
-    def payload(self, card: str, variant: str) -> list[Any] | None:
-        return self.payloads[int(variant[1:])]
-
-    def align(self, card: str, variant: str) -> list[int]:
-        return []
+        super().__init__(name, *payloads)
+        self.place = PLACE
+        self.cards[0]["target"] = "cuda"
 
 
 class DeviceWorker:

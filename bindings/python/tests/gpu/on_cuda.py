@@ -16,10 +16,15 @@ import pytest
 import torch
 
 
+def need_gpu(*, allow_module_level: bool = False) -> None:
+    """Skip where there is no device; also for fixtures of a module, which are made before the folder's own check."""
+    if not torch.cuda.is_available():
+        pytest.skip(f"torch {torch.__version__} sees no CUDA device", allow_module_level=allow_module_level)
+
+
 def on_cuda(name: str, left_out: Mapping[str, str]) -> dict[str, Any]:
     """Return the names of a module imported on CUDA, without its left-out tests. Skips the module that calls it where there is no device."""
-    if not torch.cuda.is_available():
-        pytest.skip(f"torch {torch.__version__} sees no CUDA device", allow_module_level=True)
+    need_gpu(allow_module_level=True)
     original = sys.modules.pop(name, None)
     try:
         with torch.device("cuda"):

@@ -14,10 +14,11 @@ import pytest
 import torch
 
 import kernelforge
-from device_worker import PLACE, need_gpu
+from device_worker import PLACE
 from kernelforge import _core, _ext, _nvrtc, _pack, _pins
 from kernelforge._seal import seal
 from kernelforge.errors import EnvironmentFault, PackFault
+from on_cuda import need_gpu
 from small_net import command
 
 NET = '''

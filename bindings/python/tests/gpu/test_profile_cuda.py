@@ -10,11 +10,12 @@ import pytest
 import torch
 
 import kernelforge
-from device_worker import PLACE, need_gpu
+from device_worker import PLACE
 from kernelforge import _device_time, _roof
 from kernelforge.errors import ModelFault
 from kernelforge.referee.calls import clone, map_tensors
 from kernelforge.referee.ruler import calls_of
+from on_cuda import need_gpu
 
 ALONE = ("aten::native_batch_norm", "aten::max_pool2d_with_indices", "aten::relu_", "aten::clamp_min_")
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import torch
 
-from device_worker import need_gpu
 from frames import Worker
 from kernelforge import _core, _ext
+from on_cuda import need_gpu
 
 N = 1 << 20
 CALL = {
