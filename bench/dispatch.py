@@ -3,15 +3,14 @@
     python bench/dispatch.py --budget-s 120
     python bench/dispatch.py --budget-s 240 --device cuda
 
-Four processes share one core and take turns: `plain` has loaded the extension but registered no hook, so it is torch as it was; `idle` has the
-hooks and nothing published; `miss64` and `hit` have 64 plans for each overload. A block times each of them, in random order, with
-one ruler (`kernelforge._C.host_cost`: what a boxed call costs its thread, under inference_mode, one thread; on CUDA the device has nothing to do when a
-sample begins, and its queue never fills). added_ns is the block's difference to `plain`.
+A round is one process that goes from state to state: `plain` has loaded the extension but registered no hook, so it is torch as it was; `idle` has the
+hooks and nothing published; `miss64` and `hit` have 64 plans for each overload; `idle again` has unpublished them, and its difference to `idle` shows
+how far the machine drifts meanwhile (`drift_ns`). One ruler (`kernelforge._C.host_cost`: what a boxed call costs its thread, under inference_mode, one
+thread; on CUDA the device has nothing to do when a sample begins, and its queue never fills). added_ns is the difference of a state's median to that of `plain`.
 
-Code placement differs between processes, so a round starts all four anew. added_ns is the median of the rounds' medians; low and high are those of them
-between which the true median lies with 95 % or more (of six rounds the smallest and the largest; of fewer, no interval does, and they are these as well).
-On CUDA a call costs more and the processes differ more, so there are more and shorter rounds. The row of a case is its worst overload. A run that was
-ended early is taken up where it stopped.
+One process has one placement of code and memory, so states compare; what placement does shows between rounds. added_ns is the median of the rounds; low
+and high are those of them between which the true median lies with 95 % or more (of six rounds the smallest and the largest; of fewer, no interval does, and
+they are these as well). The row of a case is its worst overload. A run that was ended early is taken up where it stopped.
 """
 
 from __future__ import annotations
@@ -31,124 +30,99 @@ from typing import Any
 
 from dispatch_kernels import COLUMNS, OVERLOADS, arguments, plans_for
 
-CASES = ("plain", "idle", "miss64", "hit")
+CASES = ("idle", "miss64", "hit")
+AGAIN = "idle again"
 PLANS = 64
 RESULTS = Path(__file__).parent / "results"
-ROUNDS = {"cpu": 6, "cuda": 16}
-BLOCKS = {"cpu": 40, "cuda": 12}
+ROUNDS = {"cpu": 8, "cuda": 12}
+BLOCKS = {"cpu": 40, "cuda": 24}
 # A sample is shorter than a time slice, so that the median of nine is undisturbed when other work shares the core.
 SAMPLES, INNER = 9, 250
 
-# ---- one process of a case ----------------------------------------------------------------------------------------------------------
+Round = dict[str, dict[str, float]]  # overload -> state -> median nanoseconds of a call
 
 
-def serve(case: str, device: str) -> None:
-    """Be the process of a case: a line `overload` in, one sample in nanoseconds out."""
+# ---- one process: a round -----------------------------------------------------------------------------------------------------------
+
+
+def serve(seed: int, device: str) -> Round:
+    """Go through the states; return what a call costs in each.
+
+    Raises:
+        RuntimeError: a state served other calls than it should.
+    """
     import torch
 
     import kernelforge._C as module
 
     torch.set_num_threads(1)
-    core = max(os.sched_getaffinity(0))  # the four share it once they are ready; until then they may spread
+    order = random.Random(seed)
+    sets = {overload: [arguments(text, COLUMNS, device)] for overload, (text, _, _) in OVERLOADS.items()}
+    medians: Round = {overload: {} for overload in OVERLOADS}
+
+    def measure(state: str) -> None:
+        samples: dict[str, list[float]] = {overload: [] for overload in OVERLOADS}
+        for block in range(BLOCKS[device] + 1):
+            for overload in order.sample(list(OVERLOADS), len(OVERLOADS)):
+                value = statistics.median(module.host_cost(overload, sets[overload], SAMPLES, INNER))
+                if block > 0:  # the first block warms caches
+                    samples[overload].append(value)
+        for overload, values in samples.items():
+            medians[overload][state] = round(statistics.median(values), 1)
+
+    def publish(columns: list[int]) -> None:
+        module.publish([p for overload in OVERLOADS for p in plans_for(module, overload, columns, device)])
+        module.stats(reset=True)
+
+    def served(state: str, expected: int) -> None:
+        for overload in OVERLOADS:
+            hits = module.stats()["ops"][overload]["hits"]
+            if hits != expected:
+                raise RuntimeError(
+                    f"time dispatch: state `{state}` served `{overload}` {hits} times (expected {expected})"
+                )
+
     with torch.inference_mode():
-        if case != "plain":
-            module.install()
-        if case in ("miss64", "hit"):
-            columns = list(range(COLUMNS + 1, COLUMNS + 1 + PLANS))
-            if case == "hit":
-                columns[0] = COLUMNS
-            module.publish(
-                [p for overload in OVERLOADS for p in plans_for(module, overload, columns, device)]
-            )
-        sets = {overload: [arguments(text, COLUMNS, device)] for overload, (text, _, _) in OVERLOADS.items()}
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+        measure("plain")
+        module.install()
+        measure("idle")
+        columns = list(range(COLUMNS + 1, COLUMNS + 1 + PLANS))
+        publish(columns)
+        measure("miss64")
+        served("miss64", 0)
+        module.unpublish()
+        publish([COLUMNS, *columns[1:]])
         for overload, ((args,)) in sets.items():
             expected = torch.stack([out.sum() for out in module.call(overload, args)])
             with module.thread_off():
                 torch.testing.assert_close(
                     expected, torch.stack([out.sum() for out in module.call(overload, args)])
                 )
-        os.sched_setaffinity(0, {core})
-        print("ready", flush=True)
         module.stats(reset=True)
-        for line in sys.stdin:
-            samples = module.host_cost(line.strip(), sets[line.strip()], SAMPLES, INNER)
-            print(statistics.median(samples), flush=True)
-        print(json.dumps({name: op["hits"] for name, op in module.stats()["ops"].items()}), flush=True)
-
-
-class Process:
-    """A running case."""
-
-    def __init__(self, case: str, device: str = "cpu") -> None:
-        self.case = case
-        command = [sys.executable, __file__, "--serve", case, "--device", device]
-        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def _line(self) -> str:
-        assert self._child.stdout is not None
-        line = self._child.stdout.readline()
-        if not line:
-            raise RuntimeError(
-                f"time dispatch: the process of case `{self.case}` ended with code {self._child.wait()}"
-            )
-        return line
-
-    def ready(self) -> None:
-        while self._line().strip() != "ready":
-            pass
-
-    def sample(self, overload: str) -> float:
-        assert self._child.stdin is not None
-        self._child.stdin.write(overload + "\n")
-        self._child.stdin.flush()
-        return float(self._line())
-
-    def end(self) -> dict[str, int]:
-        """Close; return overload -> served calls."""
-        assert self._child.stdin is not None
-        self._child.stdin.close()
-        hits: dict[str, int] = json.loads(self._line())
-        self._child.wait()
-        return hits
+        measure("hit")
+        served("hit", (BLOCKS[device] + 1) * (SAMPLES * INNER + 1))
+        module.unpublish()
+        measure(AGAIN)
+    return medians
 
 
 # ---- the measurement ----------------------------------------------------------------------------------------------------------------
 
 
-Round = dict[
-    str, dict[str, float]
-]  # overload -> case -> median nanoseconds: of `plain` itself, of the difference to it for the others
-
-
 def one_round(seed: int, device: str = "cpu") -> Round:
-    """Return the medians of processes started for this round."""
-    order = random.Random(seed)
-    processes = [Process(case, device) for case in CASES]
-    for p in processes:
-        p.ready()
-    samples: dict[str, dict[str, list[float]]] = {o: {c: [] for c in CASES} for o in OVERLOADS}
-    blocks = BLOCKS[device]
-    for block in range(blocks + 1):
-        for overload in OVERLOADS:
-            for p in order.sample(processes, len(processes)):
-                value = p.sample(overload)
-                if block > 0:  # the first block warms caches
-                    samples[overload][p.case].append(value)
-    for p in processes:
-        served = p.end()
-        expected = (blocks + 1) * (SAMPLES * INNER + 1) if p.case == "hit" else 0
-        for overload in OVERLOADS:
-            if served.get(overload, 0) != expected:
-                raise RuntimeError(
-                    f"time dispatch: case `{p.case}` served `{overload}` {served.get(overload, 0)} times (expected {expected})"
-                )
-    medians: Round = {}
-    for overload, by_case in samples.items():
-        plain = by_case["plain"]
-        medians[overload] = {"plain": round(statistics.median(plain), 1)} | {
-            case: round(statistics.median(c - p for c, p in zip(by_case[case], plain, strict=True)), 1)
-            for case in CASES[1:]
-        }
+    """Return the medians of a process of its own.
+
+    Raises:
+        RuntimeError: it failed; the text is what it said.
+    """
+    command = [sys.executable, __file__, "--serve", str(seed), "--device", device]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(
+            f"time dispatch: a round ended with code {done.returncode}: {done.stderr.strip()[-500:]}"
+        )
+    medians: Round = json.loads(done.stdout.splitlines()[-1])
     return medians
 
 
@@ -173,10 +147,10 @@ def interval(values: list[float]) -> tuple[float, float]:
 def rows(rounds: list[Round]) -> list[dict[str, Any]]:
     """Return one row a case: its worst overload, and all of them under `overloads`."""
     out = []
-    for case in CASES[1:]:
+    for case in CASES:
         found = []
         for overload in OVERLOADS:
-            added = [r[overload][case] for r in rounds]
+            added = [round(r[overload][case] - r[overload]["plain"], 1) for r in rounds]
             eager = statistics.median(r[overload]["plain"] for r in rounds)
             found.append(
                 {
@@ -189,6 +163,11 @@ def rows(rounds: list[Round]) -> list[dict[str, Any]]:
             )
         out.append({"case": case, **max(found, key=lambda f: f["high"]), "overloads": found})
     return out
+
+
+def drifts(rounds: list[Round]) -> list[float]:
+    """Return by how much `idle` changed within each round, nanoseconds, over all overloads."""
+    return [round(r[overload][AGAIN] - r[overload]["idle"], 1) for r in rounds for overload in OVERLOADS]
 
 
 def unfinished(path: Path, environment: dict[str, Any], device: str = "cpu") -> list[Round]:
@@ -219,10 +198,10 @@ def main() -> int:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--out", type=Path, help="result file (default: bench/results/dispatch-DEVICE.json)")
     parser.add_argument("--commit", help="what the result file says of the code; default: git's HEAD")
-    parser.add_argument("--serve", choices=CASES, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.serve:
-        serve(given.serve, given.device)
+    if given.serve is not None:
+        print(json.dumps(serve(given.serve, given.device)))
         return 0
 
     from kernelforge import _pins
@@ -254,6 +233,7 @@ def main() -> int:
             "blocks": BLOCKS[given.device],
             "samples": SAMPLES,
             "inner": INNER,
+            "drift_ns": [min(drifts(rounds)), max(drifts(rounds))],
             "rows": rows(rounds),
             "rounds": rounds,
         }

@@ -64,6 +64,7 @@ def check_all(place: Any, arguments: argparse.Namespace) -> None:
                 place,
                 site.points if arguments.points == "default" else arguments.points,
                 lambda w: say(doing=w),
+                align=16 * (number % 2),
             )
         except checking.Refused as e:
             say(site=f"{number}-{site.name}", family="-", status="refused", detail=str(e)[:500])
@@ -104,7 +105,7 @@ def time_all(place: Any, arguments: argparse.Namespace) -> None:
                 call = rendering.captured(overload, rendering.onto(first, place.device))
                 bytes_moved = rendering.moved(call)
                 sets = [first] + [make() for _ in range(max(1, min(64, -(-POOL * l2 // bytes_moved))) - 1)]
-                card = rendering.card_of([call], first)
+                card = rendering.card_of([call], first, align=16)
                 card["variants"][0]["bytes"] = bytes_moved
                 candidates = rendering.render(card, place, arguments.points)
                 rendering.compile_all(candidates, place)

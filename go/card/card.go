@@ -36,7 +36,8 @@ type Call struct {
 	Outputs  []Output `json:"outputs"`
 }
 
-// Variant is one exact shape of a card. Calls are per forward.
+// Variant is one exact shape of a card. Calls are per forward. Align is what every address seen was a multiple of, bytes, by input slot; a plan's
+// guard asks for it, up to 16. Without it nothing is known.
 type Variant struct {
 	ID      string  `json:"id"`
 	Call    Call    `json:"call"`
@@ -44,6 +45,7 @@ type Variant struct {
 	EagerUS float64 `json:"eager_us"`
 	Bytes   int64   `json:"bytes"`
 	RoofUS  float64 `json:"roof_us"`
+	Align   []int   `json:"align,omitempty"`
 }
 
 // Card is one operator as it ran.

@@ -112,6 +112,8 @@ func TestReaderNamesTheFieldThatIsWrong(t *testing.T) {
 		"a device's":       {`"target":"host"`, `"target":"cuda"`, "`threads` is 2 (expected none"},
 		"a newer schema":   {`"schema":1`, `"schema":2`, "`schema` is 2 (expected 1)"},
 		"a negative size":  {`"sizes":[4,64,56,56]`, `"sizes":[4,64,56,-56]`, "a size is -56"},
+		"an odd address":   {`"align":[64]`, `"align":[48]`, "`align` has 48 (expected powers of two)"},
+		"address missing":  {`"align":[64]`, `"align":[64,64]`, "`align` has 2 numbers (expected one for each of 1 input slots, or none)"},
 		"a stride missing": {`"strides":[200704,3136,56,1]`, `"strides":[200704,3136,56]`, "4 sizes and 3 strides"},
 	} {
 		t.Run(name, func(t *testing.T) {

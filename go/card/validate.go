@@ -130,7 +130,18 @@ func (v *Variant) validate(overload string) error {
 	case v.Call.Overload != overload:
 		return fmt.Errorf("`call.overload` is `%s` (expected `%s`)", v.Call.Overload, overload)
 	}
-	return v.Call.Validate()
+	if err := v.Call.Validate(); err != nil {
+		return err
+	}
+	if slots := v.Call.inputs(); len(v.Align) != 0 && len(v.Align) != slots {
+		return fmt.Errorf("`align` has %d numbers (expected one for each of %d input slots, or none)", len(v.Align), slots)
+	}
+	for _, bytes := range v.Align {
+		if bytes < 1 || bytes&(bytes-1) != 0 {
+			return fmt.Errorf("`align` has %d (expected powers of two)", bytes)
+		}
+	}
+	return nil
 }
 
 // Validate says what is wrong with a call, naming the argument.
@@ -152,6 +163,20 @@ func (c *Call) Validate() error {
 		}
 	}
 	return nil
+}
+
+// inputs counts the tensors among the arguments: the input slots.
+func (c *Call) inputs() int {
+	count := 0
+	for _, arg := range c.Args {
+		switch arg.Kind {
+		case "tensor":
+			count++
+		case "tensors":
+			count += len(arg.Items)
+		}
+	}
+	return count
 }
 
 func (a *Arg) validate() error {

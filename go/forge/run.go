@@ -366,10 +366,12 @@ func (r *run) start() error {
 // rules stop the run; the first that holds gives the reason.
 func (r *run) rules() []search.Rule {
 	rules := []search.Rule{
-		search.NearFloor(r.floor),
 		search.LittleToGain{Share: r.card.Share, Floor: r.floor, Least: *r.settings.MinGain},
 		search.Candidates(r.settings.Candidates),
 		search.USD(r.settings.MaxCost),
+	}
+	if *r.settings.MinGain > 0 { // with 0 a study goes to its budget
+		rules = append([]search.Rule{search.NearFloor(r.floor)}, rules...)
 	}
 	if r.settings.Seconds > 0 {
 		rules = append(rules, search.Seconds(r.seconds))

@@ -118,6 +118,7 @@ def cards_of(
                     "bytes": size,
                     "roof_us": roof.us(size),
                 }
+                | ({"align": site.align} if site.align else {})
             )
             where[card_id, f"v{i}"] = site
         total = sum(site.calls * site.eager_us for site in members)

@@ -37,11 +37,16 @@ def capture_all(overload: str, variants: list[list[Any]], device: str) -> list[d
 
 
 def check(
-    site: Site, place: Place, points: str = "default", tell: Callable[[str], None] = lambda _: None
+    site: Site,
+    place: Place,
+    points: str = "default",
+    tell: Callable[[str], None] = lambda _: None,
+    align: int = 0,
 ) -> list[Row]:
     """Return a row for each candidate of a site: {family, params, status, detail, cases}; `ok`, or the first thing that is wrong.
 
     tell: is given the words for what runs next, so that a crash can be told by the last of them.
+    align: what the card says of addresses, bytes; 0: nothing.
 
     Raises:
         Refused: eager does not take the call on the device.
@@ -49,7 +54,7 @@ def check(
     device = place.device
     variants = [onto(list(v), device) for v in site.variants]
     calls = capture_all(site.overload, variants, device)
-    candidates = render(card_of(calls, variants[0]), place, points)
+    candidates = render(card_of(calls, variants[0], align), place, points)
     compile_all(candidates, place)
     rows: list[Row] = [
         {"family": c["family"], "params": c["params"], "status": "ok", "detail": "", "cases": 0}

@@ -157,9 +157,9 @@ _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 class Memory:
-    """Bytes between two pages that fault: at the end of their mapping, where an access past the end is seen, or at its start."""
+    """Bytes between two pages that fault: at the end of their mapping (the last address that is a multiple of `align`), where an access past the end is seen, or at its start."""
 
-    def __init__(self, count: int, *, at_end: bool, poison: int) -> None:
+    def __init__(self, count: int, *, at_end: bool, poison: int, align: int = 1) -> None:
         self.count = count
         room = -(-max(count, 1) // PAGE) * PAGE
         self._length = room + 2 * PAGE
@@ -167,7 +167,7 @@ class Memory:
         assert base not in (None, ctypes.c_void_p(-1).value)
         self._base: int = base
         assert _libc.mprotect(base + PAGE, room, mmap.PROT_READ | mmap.PROT_WRITE) == 0
-        self.address = base + PAGE + (room - max(count, 1) if at_end else 0)
+        self.address = base + PAGE + ((room - max(count, 1)) // align * align if at_end else 0)
         self.bytes = torch.frombuffer(
             (ctypes.c_uint8 * max(count, 1)).from_address(self.address), dtype=torch.uint8
         )
@@ -179,6 +179,11 @@ class Memory:
 
     def free(self) -> None:
         _libc.munmap(self._base, self._length)
+
+
+def align_of(candidate: dict[str, Any]) -> int:
+    """Return what a candidate asks of every tensor's address, bytes: CUDA templates say so by a constant."""
+    return 16 if candidate["spec"]["constants"].get("ALIGNED") == "1" else 1
 
 
 # ---- launch ------------------------------------------------------------------------------------------------------------------------
@@ -300,9 +305,10 @@ def launch(
     Faults (and so ends the process) on an access outside a tensor; asserts that inputs and the gaps between output elements stay as they were.
     """
     memories: list[Memory] = []
+    align = align_of(candidate)
 
     def room(count: int) -> Memory:
-        memories.append(Memory(count, at_end=at_end, poison=poison))
+        memories.append(Memory(count, at_end=at_end, poison=poison, align=align))
         return memories[-1]
 
     inputs: list[tuple[Memory, torch.Tensor]] = []

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+import kernels
 import nvrtc
 from kernelforge import _core, _ext
 from kernelforge._place import Place
@@ -59,12 +60,15 @@ def captured(overload: str, arguments: Sequence[Any]) -> dict[str, Any]:
     return found[0]
 
 
-def card_of(calls: Sequence[dict[str, Any]], arguments: Sequence[Any]) -> dict[str, Any]:
-    """Return the card of some calls of one overload."""
+def card_of(calls: Sequence[dict[str, Any]], arguments: Sequence[Any], align: int = 0) -> dict[str, Any]:
+    """Return the card of some calls of one overload. align: what it says of every input's address, bytes; 0: nothing."""
     variants = [
         {"id": f"v{i}", "call": c, "calls": 1, "eager_us": 10.0, "bytes": moved(c), "roof_us": 1.0}
         for i, c in enumerate(calls)
     ]
+    if align:
+        for v in variants:
+            v["align"] = [align] * len(kernels.slot_names(v["call"]))
     return {
         "schema": 1,
         "id": "c-00000000",
@@ -148,11 +152,11 @@ def _compile(candidate: Candidate, place: Place) -> bytes:
 
 
 def plan_of(candidate: Candidate, call: dict[str, Any], place: Place) -> Any:
-    """Return a plan of a candidate for exactly this call; it asks for no more alignment than elements have."""
+    """Return a plan of a candidate for exactly this call; it asks for no more alignment than elements have, or than the candidate needs."""
     sizes: list[int] = []
     for a in [*call["args"], *call["outputs"]]:
         for d in a["items"] if a.get("kind") == "tensors" else [a] if "sizes" in a else []:
-            sizes.append(getattr(torch, d["dtype"]).itemsize)
+            sizes.append(max(getattr(torch, d["dtype"]).itemsize, kernels.align_of(candidate)))
     name = hashlib.sha256(json.dumps([candidate["id"], call], sort_keys=True).encode()).hexdigest()[:8]
     plan = {
         "id": f"p-{name}",

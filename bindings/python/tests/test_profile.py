@@ -140,7 +140,7 @@ def test_cards_follow_the_format(found: Any) -> None:
         }
         assert card["threads"] == torch.get_num_threads()
         for v in card["variants"]:
-            assert set(v) == {"id", "call", "calls", "eager_us", "bytes", "roof_us"}
+            assert set(v) == {"id", "call", "calls", "eager_us", "bytes", "roof_us", "align"}
             assert v["eager_us"] > 0 and v["roof_us"] > 0 and v["calls"] >= 1
     json.dumps(found.to_dict(), allow_nan=False)
 

@@ -2,6 +2,7 @@ package template
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,8 +16,9 @@ var cudaMoves = []Family{cudaTranspose{}, cudaPointwise{}, cudaCat{}, cudaReduce
 var inSpec = map[string]bool{"WAVES": true, "TURNS": true}
 
 // deviceSpec is the spec of kernels for cuda. Parameters of the point become constants of their names, but those that only the spec needs.
-func deviceSpec(p Point, constants map[string]string, kernels []card.Kernel, workspaces ...card.Workspace) card.Spec {
-	all := map[string]string{}
+// ALIGNED says that vectors may be used without asking for addresses: half of a page's code would be for odd ones.
+func deviceSpec(c *card.Card, p Point, constants map[string]string, kernels []card.Kernel, workspaces ...card.Workspace) card.Spec {
+	all := map[string]string{"ALIGNED": boolean(alignedCalls(c))}
 	for name, value := range p {
 		if !inSpec[name] {
 			all[name] = strconv.Itoa(value)
@@ -85,6 +87,13 @@ func (s *signature) number(ctype, name, literal string) {
 
 // parameters is the text between the parentheses: a page has it as `// @parameters`.
 func (s *signature) parameters() string { return "    " + strings.Join(s.text, ",\n    ") }
+
+// alignedCalls says whether every tensor of every call began at a multiple of 16 bytes. Outputs do: eager's allocator and the guard see to it.
+func alignedCalls(c *card.Card) bool {
+	return !slices.ContainsFunc(c.Variants, func(v card.Variant) bool {
+		return len(v.Align) == 0 || slices.ContainsFunc(v.Align, func(bytes int) bool { return bytes < 16 })
+	})
+}
 
 // wideIndices says whether an index, a size or an offset of some tensor does not fit 31 bits. The limit leaves room for the
 // elements that a last, partly empty block counts past the end.

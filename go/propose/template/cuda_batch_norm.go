@@ -122,7 +122,7 @@ func (cudaBatchNormPlanes) Build(c *card.Card, _ propose.Facts, p Point) (card.C
 	work := fmt.Sprintf("ceildiv(input_numel, %d)", p["VEC"]*p["THREADS"]*p["UNROLL"])
 	return card.Candidate{
 		Source: cudaPage("batch_norm_planes", map[string]string{"parameters": s.parameters(), "save": saving(c)}),
-		Spec:   deviceSpec(p, constants, []card.Kernel{launch("kf_main", work, p["THREADS"], s)}),
+		Spec:   deviceSpec(c, p, constants, []card.Kernel{launch("kf_main", work, p["THREADS"], s)}),
 	}, nil
 }
 
@@ -137,7 +137,7 @@ func (cudaBatchNormChannels) Build(c *card.Card, _ propose.Facts, p Point) (card
 	work := fmt.Sprintf("ceildiv(input_numel / input_size1, %d * %s)", p["ROWS"], down)
 	return card.Candidate{
 		Source: cudaPage("batch_norm_channels", map[string]string{"parameters": s.parameters(), "save": saving(c)}),
-		Spec:   deviceSpec(p, constants, []card.Kernel{launch("kf_main", work, p["THREADS"], s)}),
+		Spec:   deviceSpec(c, p, constants, []card.Kernel{launch("kf_main", work, p["THREADS"], s)}),
 	}, nil
 }
 

@@ -99,7 +99,7 @@ func (cudaCat) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, er
 	kernel.Grid[1] = strconv.Itoa(inputs)
 	return card.Candidate{
 		Source: cudaPage("cat", map[string]string{"parameters": s.parameters(), "walks": lines}),
-		Spec:   deviceSpec(p, constants, []card.Kernel{kernel}),
+		Spec:   deviceSpec(c, p, constants, []card.Kernel{kernel}),
 	}, nil
 }
 

@@ -163,12 +163,12 @@ func deviceScan(c *card.Card, p Point, page, work string, threads int) (card.Can
 	source := cudaPage(page, map[string]string{"parameters": s.parameters(), "walks": walks})
 	kernels := []card.Kernel{launch("kf_main", fmt.Sprintf(work, dim), threads, s)}
 	if p["PARTS"] == 1 {
-		return card.Candidate{Source: source, Spec: deviceSpec(p, constants, kernels)}, nil
+		return card.Candidate{Source: source, Spec: deviceSpec(c, p, constants, kernels)}, nil
 	}
 	sums := launch("kf_sums", fmt.Sprintf(work, dim), threads, s)
 	size := map[string]int{"float": 4, "double": 8, "int64_t": 8}[constants["C"]]
 	return card.Candidate{
 		Source: source,
-		Spec:   deviceSpec(p, constants, append([]card.Kernel{sums}, kernels...), card.Workspace{Bytes: fmt.Sprintf("%s * %d", others, p["PARTS"]*size)}),
+		Spec:   deviceSpec(c, p, constants, append([]card.Kernel{sums}, kernels...), card.Workspace{Bytes: fmt.Sprintf("%s * %d", others, p["PARTS"]*size)}),
 	}, nil
 }

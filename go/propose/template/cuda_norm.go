@@ -186,7 +186,7 @@ func normOfRows(c *card.Card, p Point, name string, team, threads int) (card.Can
 	n.constants["THREADS"] = strconv.Itoa(threads)
 	return card.Candidate{
 		Source: cudaPage(name, map[string]string{"parameters": n.s.parameters(), "offset": offset, "channel": n.channel}),
-		Spec:   deviceSpec(p, n.constants, []card.Kernel{launch("kf_main", fmt.Sprintf("ceildiv(%s, %d)", n.rows, threads/team), threads, n.s)}),
+		Spec:   deviceSpec(c, p, n.constants, []card.Kernel{launch("kf_main", fmt.Sprintf("ceildiv(%s, %d)", n.rows, threads/team), threads, n.s)}),
 	}, nil
 }
 
@@ -213,7 +213,7 @@ func (cudaNormSplit) Build(c *card.Card, _ propose.Facts, p Point) (card.Candida
 	kernels, parts := inTurns(p, n.rows, n.length, gather, n.s, inputType(c), 3)
 	return card.Candidate{
 		Source: cudaPage("norm_split", map[string]string{"parameters": n.s.parameters(), "gather": gather.parameters(), "channel": n.channel}),
-		Spec:   deviceSpec(p, n.constants, kernels, parts),
+		Spec:   deviceSpec(c, p, n.constants, kernels, parts),
 	}, nil
 }
 

@@ -124,6 +124,6 @@ func (cudaPointwise) Build(c *card.Card, _ propose.Facts, p Point) (card.Candida
 	work := fmt.Sprintf("ceildiv(out0_numel, %d)", p["VEC"]*p["THREADS"]*p["UNROLL"])
 	return card.Candidate{
 		Source: cudaPage("pointwise", map[string]string{"operation": form.text, "parameters": s.parameters(), "walks": fill + walks}),
-		Spec:   deviceSpec(p, constants, []card.Kernel{launch("kf_main", waves(work, p), p["THREADS"], s)}),
+		Spec:   deviceSpec(c, p, constants, []card.Kernel{launch("kf_main", waves(work, p), p["THREADS"], s)}),
 	}, nil
 }

@@ -165,7 +165,7 @@ func (cudaMaxPoolRows) Build(c *card.Card, _ propose.Facts, p Point) (card.Candi
 		return card.Candidate{}, err
 	}
 	count := stripSizes(&s, len(argument(c.Variants[0].Call, "self").Sizes), p["ROWS"])
-	return pool("max_pool_rows", p, s, constants, count, p["THREADS"]), nil
+	return pool(c, "max_pool_rows", p, s, constants, count, p["THREADS"]), nil
 }
 
 // stripSizes are the sizes of a pool whose threads have some rows of outputs; it returns the number of such strips.
@@ -197,10 +197,10 @@ func maxPoolPage(c *card.Card) (signature, map[string]string, error) {
 }
 
 // pool is the candidate of one kernel in which a block does `each` of `count` items.
-func pool(name string, p Point, s signature, constants map[string]string, count string, each int) card.Candidate {
+func pool(c *card.Card, name string, p Point, s signature, constants map[string]string, count string, each int) card.Candidate {
 	return card.Candidate{
 		Source: cudaPage(name, map[string]string{"parameters": s.parameters()}),
-		Spec:   deviceSpec(p, constants, []card.Kernel{launch("kf_main", fmt.Sprintf("ceildiv(%s, %d)", count, each), p["THREADS"], s)}),
+		Spec:   deviceSpec(c, p, constants, []card.Kernel{launch("kf_main", fmt.Sprintf("ceildiv(%s, %d)", count, each), p["THREADS"], s)}),
 	}
 }
 
@@ -210,7 +210,7 @@ func (cudaMaxPoolChannels) Build(c *card.Card, _ propose.Facts, p Point) (card.C
 		return card.Candidate{}, err
 	}
 	count := channelSizes(&s, len(argument(c.Variants[0].Call, "self").Sizes), p["VEC"])
-	return pool("max_pool_channels", p, s, constants, count, p["THREADS"]), nil
+	return pool(c, "max_pool_channels", p, s, constants, count, p["THREADS"]), nil
 }
 
 // channelSizes are the sizes of a pool over channels; it returns the number of vectors of outputs.
@@ -242,7 +242,7 @@ func (cudaAvgPoolRows) Build(c *card.Card, _ propose.Facts, p Point) (card.Candi
 		return card.Candidate{}, err
 	}
 	count := stripSizes(&s, len(argument(c.Variants[0].Call, "self").Sizes), p["ROWS"])
-	return pool("avg_pool_rows", p, s, constants, count, p["THREADS"]), nil
+	return pool(c, "avg_pool_rows", p, s, constants, count, p["THREADS"]), nil
 }
 
 func (cudaAvgPoolTeams) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
@@ -256,7 +256,7 @@ func (cudaAvgPoolTeams) Build(c *card.Card, _ propose.Facts, p Point) (card.Cand
 	s.divider("height_out", out[2])
 	s.divider("channels", out[1])
 	s.size("count", count)
-	return pool("avg_pool_teams", p, s, constants, count, p["THREADS"]/p["TEAM"]), nil
+	return pool(c, "avg_pool_teams", p, s, constants, count, p["THREADS"]/p["TEAM"]), nil
 }
 
 func (cudaAvgPoolChannels) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
@@ -265,5 +265,5 @@ func (cudaAvgPoolChannels) Build(c *card.Card, _ propose.Facts, p Point) (card.C
 		return card.Candidate{}, err
 	}
 	count := channelSizes(&s, len(argument(c.Variants[0].Call, "self").Sizes), p["VEC"])
-	return pool("avg_pool_channels", p, s, constants, count, p["THREADS"]/p["TEAM"]), nil
+	return pool(c, "avg_pool_channels", p, s, constants, count, p["THREADS"]/p["TEAM"]), nil
 }

@@ -223,7 +223,7 @@ func deviceReduction(c *card.Card, p Point, page, work string, threads int) (car
 	kernels := []card.Kernel{launch("kf_main", work, threads, s)}
 	if p["PARTS"] == 1 {
 		parts := map[string]string{"parameters": s.parameters(), "walks": walks, "join": "", "joined": ""}
-		return card.Candidate{Source: cudaPage(page, parts), Spec: deviceSpec(p, constants, kernels)}, nil
+		return card.Candidate{Source: cudaPage(page, parts), Spec: deviceSpec(c, p, constants, kernels)}, nil
 	}
 	join := signature{wide: s.wide}
 	join.out("OUT", "out", "out0")
@@ -233,7 +233,7 @@ func deviceReduction(c *card.Card, p Point, page, work string, threads int) (car
 	size := map[string]int{"float": 4, "double": 8}[constants["C"]]
 	return card.Candidate{
 		Source: cudaPage(page, map[string]string{"parameters": s.parameters(), "walks": walks, "join": join.parameters(), "joined": joined}),
-		Spec: deviceSpec(p, constants, append(kernels, launch("kf_join", "ceildiv(out0_numel, 4)", 128, join)),
+		Spec: deviceSpec(c, p, constants, append(kernels, launch("kf_join", "ceildiv(out0_numel, 4)", 128, join)),
 			card.Workspace{Bytes: fmt.Sprintf("out0_numel * %d", p["PARTS"]*size)}),
 	}, nil
 }

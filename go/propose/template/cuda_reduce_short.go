@@ -62,6 +62,6 @@ func (cudaReduceShort) Build(c *card.Card, _ propose.Facts, p Point) (card.Candi
 	}
 	return card.Candidate{
 		Source: cudaPage("reduce_short", map[string]string{"parameters": s.parameters()}),
-		Spec:   deviceSpec(p, constants, []card.Kernel{launch("kf_main", fmt.Sprintf("ceildiv(out0_numel, %d)", p["THREADS"]), p["THREADS"], s)}),
+		Spec:   deviceSpec(c, p, constants, []card.Kernel{launch("kf_main", fmt.Sprintf("ceildiv(out0_numel, %d)", p["THREADS"]), p["THREADS"], s)}),
 	}, nil
 }

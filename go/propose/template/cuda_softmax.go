@@ -124,7 +124,7 @@ func softmaxOfRows(c *card.Card, p Point, name string, team, threads int) (card.
 	constants["ITEMS"] = strconv.FormatInt(items(longest(c), team, p["VEC"]), 10)
 	return card.Candidate{
 		Source: cudaPage(name, map[string]string{"parameters": s.parameters()}),
-		Spec:   deviceSpec(p, constants, []card.Kernel{launch("kf_main", fmt.Sprintf("ceildiv(%s, %d)", rows, threads/team), threads, s)}),
+		Spec:   deviceSpec(c, p, constants, []card.Kernel{launch("kf_main", fmt.Sprintf("ceildiv(%s, %d)", rows, threads/team), threads, s)}),
 	}, nil
 }
 
@@ -153,7 +153,7 @@ func (cudaSoftmaxSplit) Build(c *card.Card, _ propose.Facts, p Point) (card.Cand
 	kernels, parts := inTurns(p, rows, length, gather, s, selfType(c), 2)
 	return card.Candidate{
 		Source: cudaPage("softmax_split", map[string]string{"parameters": s.parameters(), "gather": gather.parameters()}),
-		Spec:   deviceSpec(p, constants, kernels, parts),
+		Spec:   deviceSpec(c, p, constants, kernels, parts),
 	}, nil
 }
 
@@ -174,6 +174,6 @@ func (cudaSoftmaxColumns) Build(c *card.Card, _ propose.Facts, p Point) (card.Ca
 	}
 	return card.Candidate{
 		Source: cudaPage("softmax_columns", map[string]string{"parameters": s.parameters()}),
-		Spec:   deviceSpec(p, constants, []card.Kernel{launch("kf_main", product("self", 0, dim)+" * "+blocks, p["THREADS"], s)}),
+		Spec:   deviceSpec(c, p, constants, []card.Kernel{launch("kf_main", product("self", 0, dim)+" * "+blocks, p["THREADS"], s)}),
 	}, nil
 }

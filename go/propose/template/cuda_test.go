@@ -301,3 +301,39 @@ func TestWideIndices(t *testing.T) {
 		}
 	}
 }
+
+// align says of every input's address that it is a multiple of some bytes.
+func align(c *card.Card, bytes int) {
+	for i := range c.Variants {
+		v := &c.Variants[i]
+		v.Align = nil
+		for _, arg := range v.Call.Args {
+			switch arg.Kind {
+			case "tensor":
+				v.Align = append(v.Align, bytes)
+			case "tensors":
+				v.Align = append(v.Align, slices.Repeat([]int{bytes}, len(arg.Items))...)
+			}
+		}
+	}
+}
+
+func TestOnlyKnownAddressesAreCalledAligned(t *testing.T) {
+	for _, c := range allCudaCards() {
+		for _, family := range Applicable(c) {
+			for bytes, want := range map[int]string{0: "0", 8: "0", 16: "1", 256: "1"} {
+				if align(c, bytes); bytes == 0 {
+					align(c, 16)
+					c.Variants[len(c.Variants)-1].Align = nil // not known of one variant
+				}
+				candidate, err := Make(family, c, h200, Points(family.Params(c, h200))[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := candidate.Spec.Constants["ALIGNED"]; got != want {
+					t.Errorf("%s of %s with addresses of %d bytes: ALIGNED is %q (expected %q)", family.Name(), c.Overload, bytes, got, want)
+				}
+			}
+		}
+	}
+}

@@ -131,7 +131,7 @@ func (cudaTranspose) Build(c *card.Card, _ propose.Facts, p Point) (card.Candida
 		strings.Join(dividers, ", "), strings.Join(strides[0], ", "), strings.Join(strides[1], ", "))
 	return card.Candidate{
 		Source: cudaPage("transpose", map[string]string{"parameters": s.parameters(), "walks": walks}),
-		Spec:   deviceSpec(p, constants, []card.Kernel{launch("kf_main", waves(squares, p), p["THREADS"], s)}),
+		Spec:   deviceSpec(c, p, constants, []card.Kernel{launch("kf_main", waves(squares, p), p["THREADS"], s)}),
 	}, nil
 }
 

@@ -124,6 +124,6 @@ func deviceResize(c *card.Card, p Point, page string, constants map[string]strin
 	work := fmt.Sprintf("ceildiv(out0_numel, %d)", p["VEC"]*p["THREADS"]*p["UNROLL"])
 	return card.Candidate{
 		Source: cudaPage(page, map[string]string{"parameters": s.parameters()}),
-		Spec:   deviceSpec(p, constants, []card.Kernel{launch("kf_main", waves(work, p), p["THREADS"], s)}),
+		Spec:   deviceSpec(c, p, constants, []card.Kernel{launch("kf_main", waves(work, p), p["THREADS"], s)}),
 	}, nil
 }

@@ -21,7 +21,7 @@ template <class P, class Area> KF_INLINE kf_vec<A, VEC> weights(const P* p, int 
   }
 }
 template <class P> KF_INLINE bool aligned_parameter(const P* p) {
-  if constexpr (kf_same<P, void>) return true; else return kf_aligned<VEC>(p);
+  if constexpr (kf_same<P, void>) return true; else return aligned_tensor<VEC>(p);
 }
 KF_INLINE float inverse_root(float x) { return rsqrtf(x); }
 KF_INLINE double inverse_root(double x) { return rsqrt(x); }

@@ -21,7 +21,7 @@ KF_KERNEL(THREADS) void kf_main(
   INDEX i = valid ? item : 0;
   const int t = threadIdx.x / SIDE, channel = int(vectors.split(i)) * VEC, column = int(across.split(i)), row = int(down.split(i));
   const T* p = x + int64_t(i) * sample_stride + channel;
-  const bool aligned = kf_aligned<VEC>(x);
+  const bool aligned = aligned_tensor<VEC>(x);
   const Span rows = span_of(row, int(height_out), SH, PH, KH, int(height)), columns = span_of(column, int(width_out), SW, PW, KW, int(width));
   const int wide = columns.to - columns.from, elements = (rows.to - rows.from) * wide;
   kf_vec<A, VEC> sum = all_of<VEC>(A(0));
@@ -51,5 +51,5 @@ KF_KERNEL(THREADS) void kf_main(
   if (!valid || t > 0) return;
 #pragma unroll
   for (int e = 0; e < VEC; ++e) sum[e] = average(sum[e], rows, columns);
-  put<VEC>(out + int64_t(item) * VEC, sum, kf_aligned<VEC>(out));
+  put<VEC>(out + int64_t(item) * VEC, sum, aligned_tensor<VEC>(out));
 }

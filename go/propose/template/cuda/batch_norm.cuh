@@ -16,7 +16,7 @@ template <class P> KF_INLINE kf_vec<A, VEC> parameters(const P* p, int channel, 
   if constexpr (kf_same<P, void>) {
     return all_of<VEC>(missing);
   } else {
-    const kf_vec<kf_acc<P>, VEC> v = get<VEC>(p + channel, kf_aligned<VEC>(p));
+    const kf_vec<kf_acc<P>, VEC> v = get<VEC>(p + channel, aligned_tensor<VEC>(p));
     kf_vec<A, VEC> w;
 #pragma unroll
     for (int e = 0; e < VEC; ++e) w[e] = A(v[e]);

@@ -15,7 +15,7 @@ constexpr int FLYING = kf_least(ROWS, 4);
 KF_KERNEL(THREADS) void kf_main(
 // @parameters
 ) {
-  const bool aligned = kf_aligned<VEC>(x) && kf_aligned<VEC>(out);
+  const bool aligned = aligned_tensor<VEC>(x) && aligned_tensor<VEC>(out);
 // @save
   // `across` vectors of channels side by side, `down` positions below each other, ROWS times.
   const int columns = int(channels) / VEC, across = kf_least(columns, THREADS), down = THREADS / across, below = threadIdx.x / across;

@@ -15,7 +15,7 @@ KF_KERNEL(THREADS) void kf_main(
 // @parameters
 ) {
   const kf_divider<INDEX> planes = {area, area_magic}, samples = {channels, channels_magic};
-  const bool aligned = EVEN && kf_aligned<VEC>(x) && kf_aligned<VEC>(out);
+  const bool aligned = EVEN && aligned_tensor<VEC>(x) && aligned_tensor<VEC>(out);
 // @save
   auto terms = [&](INDEX c) -> Terms { return terms_of(mean, variance, weight, bias, int(c), eps); };
   const INDEX first = (INDEX(blockIdx.x) * (THREADS * UNROLL) + INDEX(threadIdx.x)) * VEC;

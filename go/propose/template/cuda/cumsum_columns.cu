@@ -60,7 +60,7 @@ KF_KERNEL(THREADS) void kf_sums(
 // @parameters
 ) {
 // @walks
-  if (VEC > 1 && kf_aligned<VEC>(self) && kf_aligned<VEC>(out)) all<VEC, false>(out, self, parts, vectors, columns, length, to, from);
+  if (VEC > 1 && aligned_tensor<VEC>(self) && aligned_tensor<VEC>(out)) all<VEC, false>(out, self, parts, vectors, columns, length, to, from);
   else all<1, false>(out, self, parts, elements, columns, length, to, from);
 }
 #endif
@@ -72,6 +72,6 @@ KF_KERNEL(THREADS) void kf_main(
 #if PARTS == 1
   C* parts = nullptr;
 #endif
-  if (VEC > 1 && kf_aligned<VEC>(self) && kf_aligned<VEC>(out)) all<VEC, true>(out, self, parts, vectors, columns, length, to, from);
+  if (VEC > 1 && aligned_tensor<VEC>(self) && aligned_tensor<VEC>(out)) all<VEC, true>(out, self, parts, vectors, columns, length, to, from);
   else all<1, true>(out, self, parts, elements, columns, length, to, from);
 }

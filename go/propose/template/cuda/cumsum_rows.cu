@@ -75,7 +75,7 @@ KF_KERNEL(THREADS) void kf_sums(
 // @walks
   const INDEX item = INDEX(blockIdx.x) * TEAMS + INDEX(threadIdx.x / TEAM), lane = threadIdx.x % TEAM;
   const Line l = line(out, self, elements, item, rows, length, to, from);
-  C total = VEC > 1 && kf_aligned<VEC>(self) ? sum<VEC>(l, lane) : sum<1>(l, lane);
+  C total = VEC > 1 && aligned_tensor<VEC>(self) ? sum<VEC>(l, lane) : sum<1>(l, lane);
   total = kf_block_fold<THREADS, TEAM>(total, Plus());
   if (lane == 0 && item < rows * PARTS) parts[item] = total;
 }
@@ -93,6 +93,6 @@ KF_KERNEL(THREADS) void kf_main(
   carry = kf_block_fold<THREADS, TEAM>(carry, Plus());
 #endif
   const INDEX each = (length + PARTS * VEC - 1) / (PARTS * VEC) * VEC;
-  if (VEC > 1 && kf_aligned<VEC>(self) && kf_aligned<VEC>(out)) scan<VEC>(l, lane, (each + TEAM * VEC - 1) / (TEAM * VEC), carry);
+  if (VEC > 1 && aligned_tensor<VEC>(self) && aligned_tensor<VEC>(out)) scan<VEC>(l, lane, (each + TEAM * VEC - 1) / (TEAM * VEC), carry);
   else scan<1>(l, lane, (each + TEAM - 1) / TEAM, carry);
 }

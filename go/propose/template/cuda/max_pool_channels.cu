@@ -21,7 +21,7 @@ KF_KERNEL(THREADS) void kf_main(
   const int64_t at = int64_t(i) * VEC;
   const int channel = int(vectors.split(i)) * VEC, left = int(columns.split(i)) * SW - PW, top = int(rows.split(i)) * SH - PH;
   const T* p = x + int64_t(i) * sample_stride + channel;
-  const bool aligned = kf_aligned<VEC>(x), aligned_out = kf_aligned<VEC>(out) && kf_aligned<VEC>(index);
+  const bool aligned = aligned_tensor<VEC>(x), aligned_out = aligned_tensor<VEC>(out) && aligned_tensor<VEC>(index);
   kf_vec<A, VEC> best = all_of<VEC>(-kf_infinity<A>());
   int where[VEC];
 #pragma unroll

@@ -31,7 +31,7 @@ KF_KERNEL(THREADS) void kf_main(
 // @offset
   const T* p = x + from;
   T* o = out + int64_t(valid ? row : 0) * n;
-  const bool aligned = kf_aligned<VEC>(x) && kf_aligned<VEC>(out) && aligned_parameter(weight) && aligned_parameter(bias);
+  const bool aligned = aligned_tensor<VEC>(x) && aligned_tensor<VEC>(out) && aligned_parameter(weight) && aligned_parameter(bias);
 
   kf_vec<A, VEC> v[ITEMS];
 #pragma unroll

@@ -48,7 +48,7 @@ KF_KERNEL(THREADS) void kf_gather(
 ) {
   const Piece piece = piece_of(blockIdx.x, pieces, length / VEC);
   const T* p = x + (first_row + piece.row) * length;
-  const bool aligned = kf_aligned<VEC>(x);
+  const bool aligned = aligned_tensor<VEC>(x);
   Moments m = {0, 0, 0};
   int i = piece.from + threadIdx.x;
   for (; i + (UNROLL - 1) * THREADS < piece.to; i += UNROLL * THREADS) m = Join()(m, batch<UNROLL>(p + int64_t(i) * VEC, aligned));
@@ -63,7 +63,7 @@ KF_KERNEL(THREADS) void kf_main(
   const INDEX row = first_row + INDEX(piece.row);
   const T* p = x + int64_t(row) * length;
   T* o = out + int64_t(row) * length;
-  const bool aligned = kf_aligned<VEC>(x) && kf_aligned<VEC>(out) && aligned_parameter(weight) && aligned_parameter(bias);
+  const bool aligned = aligned_tensor<VEC>(x) && aligned_tensor<VEC>(out) && aligned_parameter(weight) && aligned_parameter(bias);
   int i = piece.from + threadIdx.x;
   auto full = [&] { return i + (UNROLL - 1) * THREADS < piece.to; };
   kf_vec<A, VEC> v[UNROLL];

@@ -107,7 +107,7 @@ KF_KERNEL(THREADS) void kf_main(
 #if PARTS == 1
   C* parts = nullptr;
 #endif
-  if (VEC > 1 && kf_aligned<VEC>(self)) columns<VEC>(shared, self, out, parts, vectors, elements, row_elements, length, outputs, numel);
+  if (VEC > 1 && aligned_tensor<VEC>(self)) columns<VEC>(shared, self, out, parts, vectors, elements, row_elements, length, outputs, numel);
   else columns<1>(shared, self, out, parts, elements, elements, row_elements, length, outputs, numel);
 }
 

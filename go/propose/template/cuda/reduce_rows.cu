@@ -71,7 +71,7 @@ KF_KERNEL(THREADS) void kf_main(
       auto same = [](INDEX i) __attribute__((always_inline)) { return i; };
       for (INDEX i = lane; i < head; i += TEAM) x = Fold()(x, C(kf_of(from[i])));
       for (INDEX i = head + whole * VEC + lane; i < n; i += TEAM) x = Fold()(x, C(kf_of(from[i])));
-    } else if (kf_aligned<VEC>(self)) {
+    } else if (aligned_tensor<VEC>(self)) {
       auto vector = [&](INDEX i) __attribute__((always_inline)) {
         INDEX offset[1];
         row_vectors.find(i, offset);

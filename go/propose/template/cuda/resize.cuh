@@ -1,3 +1,5 @@
+// @include aligned.cuh
+
 // An image by its strides, and what is needed to find an output pixel's sources.
 struct Image {
   const ELEMENT* data;

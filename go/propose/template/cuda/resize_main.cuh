@@ -28,7 +28,7 @@ KF_KERNEL(THREADS) void kf_main(
   const Image in = {self, from_n, from_c, from_h, from_w};
   const Scales s = {in_h, in_w, out_h, out_w, scale_of(in_h, out_h, inverse_h), scale_of(in_w, out_w, inverse_w), in_h == out_h && in_w == out_w};
   const kf_divider<INDEX> middle = {middle_n, middle_n_magic}, outer = {outer_n, outer_n_magic};
-  const bool aligned = kf_aligned<VEC>(out) && (!LAST || kf_aligned<VEC>(self));
+  const bool aligned = aligned_tensor<VEC>(out) && (!LAST || aligned_tensor<VEC>(self));
   if (VEC > 1 && aligned) run<VEC>(out, {{vectors_n, vectors_n_magic}, middle, outer, to_n, to_c, to_h, to_w}, in, s, count / VEC);
   else run<1>(out, {{inner_n, inner_n_magic}, middle, outer, to_n, to_c, to_h, to_w}, in, s, count);
 }

@@ -1,3 +1,5 @@
+// @include aligned.cuh
+
 // Rows of a tensor as whole vectors of VEC elements: VEC divides every row and stride, so only the addresses of the tensors can be odd.
 using T = IN;
 using A = kf_acc<T>;

@@ -56,7 +56,7 @@ KF_KERNEL(THREADS) void kf_main(
 ) {
   const INDEX outer = INDEX(blockIdx.x) / blocks, column = ((INDEX(blockIdx.x) - outer * blocks) * ACROSS + INDEX(threadIdx.x % ACROSS)) * VEC;
   const int n = int(length), first = threadIdx.x / ACROSS;
-  const bool valid = column < inner, aligned = kf_aligned<VEC>(x) && kf_aligned<VEC>(out);
+  const bool valid = column < inner, aligned = aligned_tensor<VEC>(x) && aligned_tensor<VEC>(out);
   const int64_t from = int64_t(outer) * n * inner + (valid ? column : 0);
   const IN* p = x + from;
   OUT* o = out + from;

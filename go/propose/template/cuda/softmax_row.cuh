@@ -7,7 +7,7 @@ KF_KERNEL(THREADS) void kf_main(
 ) {
   const int t = threadIdx.x % TEAM, n = int(length);
   const INDEX row = INDEX(blockIdx.x) * (THREADS / TEAM) + INDEX(threadIdx.x / TEAM);
-  const bool valid = row < rows, aligned = kf_aligned<VEC>(x) && kf_aligned<VEC>(out);
+  const bool valid = row < rows, aligned = aligned_tensor<VEC>(x) && aligned_tensor<VEC>(out);
   const IN* p = x + int64_t(valid ? row : 0) * n;
   OUT* o = out + int64_t(valid ? row : 0) * n;
   kf_vec<A, VEC> v[ITEMS];

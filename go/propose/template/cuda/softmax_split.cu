@@ -59,7 +59,7 @@ KF_KERNEL(THREADS) void kf_gather(
 ) {
   const Piece piece = piece_of(blockIdx.x, first_row, int(pieces), int(length));
   const IN* p = x + piece.data;
-  const bool aligned = kf_aligned<VEC>(x);
+  const bool aligned = aligned_tensor<VEC>(x);
   Part all = nothing();
   int i = piece.from + threadIdx.x;
   for (; i + (UNROLL - 1) * THREADS < piece.to; i += UNROLL * THREADS) all = Join()(all, batch<UNROLL>(p + int64_t(i) * VEC, aligned));
@@ -78,7 +78,7 @@ KF_KERNEL(THREADS) void kf_main(
   const Piece piece = piece_of(block, first_row, int(pieces), int(length));
   const IN* p = x + piece.data;
   OUT* o = out + piece.data;
-  const bool aligned = kf_aligned<VEC>(x) && kf_aligned<VEC>(out);
+  const bool aligned = aligned_tensor<VEC>(x) && aligned_tensor<VEC>(out);
   int i = piece.from + threadIdx.x;
   auto full = [&] { return i + (UNROLL - 1) * THREADS < piece.to; };
   kf_vec<A, VEC> v[UNROLL];

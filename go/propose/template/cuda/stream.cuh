@@ -26,17 +26,15 @@ struct Operands {
   const IN2* c;
 };
 
-// UNROLL vectors of each thread of the block, the first one `first`; WHOLE: all of them exist.
-template <int N, bool WHOLE> KF_INLINE void tile(const Operands& on, const Walk<1 + ARITY, DIMS>& walk, INDEX first, INDEX count) {
-  INDEX at[UNROLL][1 + ARITY];
-  kf_vec<IN0, N> a[UNROLL];
-  kf_vec<IN1, N> b[UNROLL];
-  kf_vec<IN2, N> c[UNROLL];
+// U vectors of a thread, THREADS vectors apart, the first one `first`.
+template <int N, int U> KF_INLINE void tile(const Operands& on, const Walk<1 + ARITY, DIMS>& walk, INDEX first) {
+  INDEX at[U][1 + ARITY];
+  kf_vec<IN0, N> a[U];
+  kf_vec<IN1, N> b[U];
+  kf_vec<IN2, N> c[U];
 #pragma unroll
-  for (int u = 0; u < UNROLL; ++u) {
-    const INDEX i = first + u * THREADS;
-    if (!WHOLE && i >= count) continue;
-    walk.find(i, at[u]);
+  for (int u = 0; u < U; ++u) {
+    walk.find(first + u * THREADS, at[u]);
     a[u] = take<1, N>(on.a, at[u][1]);
 #if ARITY > 1
     b[u] = take<2, N>(on.b, at[u][2]);
@@ -46,8 +44,7 @@ template <int N, bool WHOLE> KF_INLINE void tile(const Operands& on, const Walk<
 #endif
   }
 #pragma unroll
-  for (int u = 0; u < UNROLL; ++u) {
-    if (!WHOLE && first + u * THREADS >= count) continue;
+  for (int u = 0; u < U; ++u) {
     kf_vec<RESULT, N> y;
 #pragma unroll
     for (int j = 0; j < N; ++j)
@@ -62,26 +59,31 @@ template <int N, bool WHOLE> KF_INLINE void tile(const Operands& on, const Walk<
   }
 }
 
-// `count` vectors of N elements, shared by all blocks.
+// `count` vectors of N elements, shared by all blocks. The last tile, which may be partly empty, goes vector by vector: a loop is a quarter of the
+// code, and one block in many has it.
 template <int N> KF_INLINE void run(const Operands& on, const Walk<1 + ARITY, DIMS>& walk, INDEX count) {
   constexpr INDEX TILE = THREADS * UNROLL;
   for (INDEX start = INDEX(blockIdx.x) * TILE; start < count; start += INDEX(gridDim.x) * TILE) {
-    if (start + TILE <= count) tile<N, true>(on, walk, start + INDEX(threadIdx.x), count);
-    else tile<N, false>(on, walk, start + INDEX(threadIdx.x), count);
+    if (start + TILE <= count) {
+      tile<N, UNROLL>(on, walk, start + INDEX(threadIdx.x));
+      continue;
+    }
+#pragma unroll 1
+    for (INDEX i = start + INDEX(threadIdx.x); i < count; i += THREADS) tile<N, 1>(on, walk, i);
   }
 }
 
 // The elements as whole vectors where addresses allow it. A walk of several rows has rows of whole vectors; one row may have a rest.
 KF_INLINE void all(const Operands& on, const Walk<1 + ARITY, DIMS>& vectors, const Walk<1 + ARITY, DIMS>& elements, INDEX count) {
   if constexpr (VEC > 1) {
-    bool aligned = kf_aligned<VEC>(on.out);
-    if (UNIT & 2) aligned &= kf_aligned<VEC>(on.a);
-    if (ARITY > 1 && UNIT & 4) aligned &= kf_aligned<VEC>(on.b);
-    if (ARITY > 2 && UNIT & 8) aligned &= kf_aligned<VEC>(on.c);
+    bool aligned = aligned_tensor<VEC>(on.out);
+    if (UNIT & 2) aligned &= aligned_tensor<VEC>(on.a);
+    if (ARITY > 1 && UNIT & 4) aligned &= aligned_tensor<VEC>(on.b);
+    if (ARITY > 2 && UNIT & 8) aligned &= aligned_tensor<VEC>(on.c);
     if (aligned) {
       run<VEC>(on, vectors, count / VEC);
       const INDEX i = count / VEC * VEC + INDEX(threadIdx.x);
-      if (DIMS == 1 && blockIdx.x == 0 && i < count) tile<1, false>(on, elements, i, i + 1);
+      if (DIMS == 1 && blockIdx.x == 0 && i < count) tile<1, 1>(on, elements, i);
       return;
     }
   }

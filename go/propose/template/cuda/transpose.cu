@@ -68,6 +68,6 @@ KF_KERNEL(THREADS) void kf_main(
     }
     batch.find(t, offset);
   };
-  if (VEC > 1 && kf_aligned<VEC>(out) && kf_aligned<VEC>(src)) move<VEC>(square, s, squares, find);
+  if (VEC > 1 && aligned_tensor<VEC>(out) && aligned_tensor<VEC>(src)) move<VEC>(square, s, squares, find);
   else move<1>(square, s, squares, find);
 }

@@ -1,3 +1,5 @@
+// @include aligned.cuh
+
 // Operands of equal sizes, visited in the order of the output's memory: Dims dims, outermost first, neighbours joined where they are one run in
 // every operand. Strides in elements; 0 repeats. All loops are unrolled, so that sizes and strides stay where the kernel's arguments are.
 template <int Operands, int Dims> struct Walk {

@@ -1,0 +1,3 @@
+// Whether a tensor's address is one that vectors of N elements take. ALIGNED: every tensor's is, for the card's calls had such addresses and a plan's
+// guard asks for them; then the code for odd ones is not even compiled.
+template <int N, class X> KF_INLINE bool aligned_tensor(const X* p) { return ALIGNED || kf_aligned<N>(p); }
