@@ -35,7 +35,7 @@ AGAIN = "idle again"
 PLANS = 64
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = {"cpu": 8, "cuda": 12}
-BLOCKS = {"cpu": 40, "cuda": 24}
+BLOCKS = {"cpu": 40, "cuda": 12}
 # A sample is shorter than a time slice, so that the median of nine is undisturbed when other work shares the core.
 SAMPLES, INNER = 9, 250
 
@@ -117,7 +117,7 @@ def one_round(seed: int, device: str = "cpu") -> Round:
         RuntimeError: it failed; the text is what it said.
     """
     command = [sys.executable, __file__, "--serve", str(seed), "--device", device]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(
             f"time dispatch: a round ended with code {done.returncode}: {done.stderr.strip()[-500:]}"

@@ -4,8 +4,8 @@
     python bench/search.py --budget-s 300 --device cuda
 
 One study in a store and a compile cache of its own, so that nothing is taken from earlier runs: googlenet (float32, batch 4) on the host, resnet50
-(float16, channels_last, batch 256) on CUDA; random weights. On CUDA the study goes on where nothing is left to gain (`min_gain` 0), since eager is near
-the roof in most of it and a handful of candidates would say nothing. Candidates a minute are those that reached a verdict, over the wall time of the search.
+(float16, channels_last, batch 256) on CUDA; random weights. On CUDA the study goes on where nothing is left to gain (`min_gain` 0), also past the roof,
+since its first candidates are near it and a handful of them would say nothing. `referee` tells what its tasks took. Candidates a minute are those that reached a verdict, over the wall time of the search.
 The worker's memory is what it holds beside the shared tensors (anonymous pages, sampled every 20 ms; on CUDA the driver's own are among them); the
 core's is what its Go runtime has taken from the system. The file is written after the search and again after the respawns; a run that finds the
 search of its commit in it goes on with the respawns.
@@ -89,6 +89,26 @@ def on_cuda() -> tuple[Any, Any]:
 MODELS: dict[str, Callable[[], tuple[Any, Any]]] = {"host": on_host, "cuda": on_cuda}
 
 
+def timed_tasks() -> dict[str, list[float]]:
+    """Have the referee time its tasks; return the seconds by kind, which fill as it works."""
+    import time
+
+    from kernelforge.referee.tasks import Referee
+
+    taken: dict[str, list[float]] = {}
+    execute = Referee.execute
+
+    def timed(referee: Referee, task: dict[str, Any]) -> dict[str, Any]:
+        began = time.perf_counter()
+        try:
+            return execute(referee, task)
+        finally:
+            taken.setdefault(task["kind"], []).append(time.perf_counter() - began)
+
+    Referee.execute = timed  # type: ignore[method-assign]
+    return taken
+
+
 def search(target: str, budget_s: float, home: Path) -> dict[str, Any]:
     """Run the study; return its figures."""
     os.environ["KERNELFORGE_HOME"] = str(home)
@@ -98,6 +118,7 @@ def search(target: str, budget_s: float, home: Path) -> dict[str, Any]:
     from kernelforge import _core, _job
 
     model, inputs = MODELS[target]()
+    taken = timed_tasks()
     if target == "cuda":
         settings = _job.Job._settings
         _job.Job._settings = lambda job: settings(job) | {"min_gain": 0.0}  # type: ignore[method-assign]
@@ -138,6 +159,7 @@ def search(target: str, budget_s: float, home: Path) -> dict[str, Any]:
         "candidates_per_min": len(judged_s) / seconds * 60,
         "judge_s_p50": statistics.median(judged_s),
         "seconds": report["seconds"],
+        "referee": {kind: {"tasks": len(s), "total_s": sum(s)} for kind, s in sorted(taken.items())},
         "compiles": len(compile_ms),
         "compile_ms_p50": statistics.median(compile_ms),
         "compile_ms_p95": quantiles[18],

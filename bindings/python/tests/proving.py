@@ -90,7 +90,9 @@ class Proof:
         runner = {"host": kernels, "cuda": blocks}[target]
         self.launch = runner.launch
         # Every other card on a device says that addresses are multiples of 16: pages then have no code for odd ones.
-        self.cards = [card_of(s, target, 16 if target == "cuda" and i % 2 else 0) for i, s in enumerate(sites)]
+        self.cards = [
+            card_of(s, target, 16 if target == "cuda" and i % 2 else 0) for i, s in enumerate(sites)
+        ]
         self.candidates: list[list[dict[str, Any]]] = [[] for _ in sites]
         for points in ("default", "axes"):
             mine = [i for i, s in enumerate(sites) if s.points == points]

@@ -22,7 +22,13 @@ def dispatch(monkeypatch):
 def rounds_of(dispatch, *added):
     return [
         {
-            o: {"plain": 400.0, "idle": 400.0 + a, "miss64": 400.0 + 2 * a, "hit": 400.0 - a, "idle again": 401.0 + a}
+            o: {
+                "plain": 400.0,
+                "idle": 400.0 + a,
+                "miss64": 400.0 + 2 * a,
+                "hit": 400.0 - a,
+                "idle again": 401.0 + a,
+            }
             for o in dispatch.OVERLOADS
         }
         for a in added

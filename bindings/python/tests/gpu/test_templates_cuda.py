@@ -31,7 +31,9 @@ def foreign(site: Site) -> bool:
 def test_templates_equal_eager(number):
     site = SITES[number]
     try:
-        rows = check(site, Place(0), site.points, align=16 * (number % 2))  # with and without code for odd addresses
+        rows = check(
+            site, Place(0), site.points, align=16 * (number % 2)
+        )  # with and without code for odd addresses
     except Refused as e:
         assert foreign(site), e
         pytest.skip(str(e))
