@@ -63,6 +63,8 @@ type Settings struct {
 	Scratch     string   `json:"scratch,omitempty"`
 	Width       int      `json:"width,omitempty"` // proposals side by side
 
+	Off judge.Gates `json:"off,omitempty"` // of tests alone: gates that let everything through; such a study writes no pack
+
 	// cuda
 	NVRTC     string            `json:"nvrtc,omitempty"`     // libnvrtc.so, or its folder
 	Device    int               `json:"device,omitempty"`    // ordinal, as the user's process counts
@@ -102,6 +104,9 @@ func (s Settings) complete() (Settings, error) {
 		if wrong {
 			return s, card.Fail(card.CodeRequest, "", "start a study: `settings.%s` is negative (expected 0 or more)", name)
 		}
+	}
+	if err := s.Off.CheckOff(); err != nil {
+		return s, card.Fail(card.CodeRequest, "", "start a study: `settings.off`: %w", err)
 	}
 	return s, nil
 }

@@ -179,7 +179,8 @@ type history struct {
 	spent     spendEvent
 	decision  *decisionEvent
 	approved  map[string]bool
-	review    bool // as the newest session wished
+	review    bool        // as the newest session wished
+	off       judge.Gates // that a session of a test switched off
 	result    json.RawMessage
 	judged    int // candidates, over all runs
 	judgeTime float64
@@ -227,7 +228,7 @@ func (h *history) add(event store.Event) (err error) {
 		var data sessionEvent
 		if data, err = decode[sessionEvent](event); err == nil {
 			data.Settings, err = data.Settings.complete()
-			h.settings, h.review = &data.Settings, data.Settings.Review
+			h.settings, h.review, h.off = &data.Settings, data.Settings.Review, append(h.off, data.Settings.Off...)
 		}
 	case store.KindState:
 		h.state, err = decode[stateEvent](event)

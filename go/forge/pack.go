@@ -41,6 +41,9 @@ func WritePack(s *store.Store, id, path string, review *bool) (plans []string, e
 	if err != nil {
 		return nil, err
 	}
+	if len(past.off) > 0 { // a test's: what such a study accepted was not judged by the rules
+		return nil, card.Fail(card.CodePack, "", "write a pack of study `%s`: its candidates were judged without the gate `%s`", id, past.off[0])
+	}
 	if review != nil {
 		past.review = *review
 	}

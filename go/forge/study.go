@@ -109,6 +109,7 @@ func Start(config Config) (*Study, error) {
 	s := &Study{ID: config.Study.ID, stop: stop, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: StateRunning}
 	s.progress.Best = map[string]float64{}
 	s.queue = NewQueue(s.notify)
+	s.queue.off = settings.Off
 	w := &work{Study: s, ctx: ctx, store: config.Store, study: config.Study, settings: settings, proposer: config.Proposer,
 		facts: config.Facts, now: config.Now, makeJudge: config.Judge, given: map[string]*card.Card{}, names: map[string]naming{},
 		budgets: map[string]int{}, patience: cmp.Or(config.Patience, store.PatienceRun)}

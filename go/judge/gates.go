@@ -221,7 +221,7 @@ func (t *trial) correct(ctx context.Context) (exact bool, err error) {
 	}
 	var steps []step
 	for i, v := range heaviestFirst(t.variants) {
-		often := repeats
+		often := t.repeatsOfFirst()
 		for _, k := range t.open.prepared.Cases {
 			if k.Variant != v.ID {
 				continue
@@ -266,11 +266,21 @@ func (t *trial) correct(ctx context.Context) (exact bool, err error) {
 	return exact, nil
 }
 
+// repeatsOfFirst is how often a variant's first input is run.
+func (t *trial) repeatsOfFirst() int {
+	if t.judge.off(GateRepeats) {
+		return 1
+	}
+	return repeats
+}
+
 // repeatsOfOthers is how often the inputs are run that are not a variant's first; i is the variant's place, the heaviest being 0. A search may
 // leave them to the finalists.
 func (t *trial) repeatsOfOthers(i int) int {
 	traits := t.judge.target.traits()
 	switch {
+	case t.judge.off(GateRepeats) && (t.final || i < traits.thorough):
+		return 1
 	case t.final:
 		return repeats
 	case i >= traits.thorough:

@@ -31,6 +31,7 @@ type Config struct {
 	Jobs    int    // compiles at a time
 	Tier    int    // sandbox tier asked for
 	Target  string // "host" or "cuda"
+	Off     Gates  // of tests alone: gates that let everything through, to see what only they kill
 
 	// host
 	Compiler string // of the user's choice (KERNELFORGE_CXX), or ""
@@ -92,6 +93,9 @@ func New(config Config, referee Referee) (*Judge, error) {
 		}
 		*path = absolute
 	}
+	if err := config.Off.CheckOff(); err != nil {
+		return nil, card.Fail(card.CodeJudge, "", "make a judge: %w", err)
+	}
 	ctx, stop := context.WithTimeout(context.Background(), 2*compile.WallLimit)
 	defer stop()
 	scratch, err := MakeScratch(config.Scratch)
@@ -122,6 +126,9 @@ func assemble(config Config, referee Referee, on target, all *workers, scratch *
 	return &Judge{config: config, referee: referee, target: on, workers: all, quiet: all.quiet, scratch: scratch, cards: map[string]*opened{},
 		ahead: map[string]*begun{}}
 }
+
+// off tells whether a test has switched a gate off.
+func (j *Judge) off(gate Gate) bool { return j.config.Off.Has(gate) }
 
 // Facts of the target, for proposers.
 func (j *Judge) Facts() propose.Facts { return j.target.facts() }

@@ -62,7 +62,7 @@ func (t *trial) cost(ctx context.Context) (card.Verdict, error) {
 
 // impossible says whether a time is below the physical floor. Data that fits the last cache can be faster than memory is.
 func (t *trial) impossible(v card.Variant, us float64) bool {
-	return v.Bytes > t.judge.target.traits().cacheBytes && us < floorShare*v.RoofUS
+	return !t.judge.off(GateFloor) && v.Bytes > t.judge.target.traits().cacheBytes && us < floorShare*v.RoofUS
 }
 
 // measured is the timing of one variant.
@@ -276,6 +276,9 @@ func (m measuredBlocks) sum(noisy int) measured {
 
 // stillCorrect runs the first case of each variant once more after the timing: a kernel that changes its ways after many launches is caught.
 func (t *trial) stillCorrect(ctx context.Context) error {
+	if t.judge.off(GateRepeats) {
+		return nil
+	}
 	for _, v := range t.variants {
 		for _, k := range t.open.prepared.Cases {
 			if k.Variant != v.ID {

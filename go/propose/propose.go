@@ -1,4 +1,4 @@
-// Package propose says what a source of candidates is. The sources are its sub-packages: template now; llm, replay, submit later.
+// Package propose says what a source of candidates is. The sources are its sub-packages: template and given now; llm later.
 package propose
 
 import (

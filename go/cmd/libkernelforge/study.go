@@ -14,6 +14,7 @@ import (
 	"github.com/kernelforge/kernelforge/go/host"
 	"github.com/kernelforge/kernelforge/go/judge"
 	"github.com/kernelforge/kernelforge/go/propose"
+	"github.com/kernelforge/kernelforge/go/propose/given"
 	"github.com/kernelforge/kernelforge/go/propose/template"
 	"github.com/kernelforge/kernelforge/go/store"
 )
@@ -35,6 +36,8 @@ type startRequest struct {
 	Cards    []json.RawMessage `json:"cards"`
 	Pins     map[string]any    `json:"pins"`
 	Settings forge.Settings    `json:"settings"`
+	// Candidates are judged and nothing else; none: templates propose.
+	Candidates []json.RawMessage `json:"candidates,omitempty"`
 }
 
 func startStudy(request startRequest) (any, error) {
@@ -59,6 +62,14 @@ func startStudy(request startRequest) (any, error) {
 	if err := waitForFormer(about.ID); err != nil {
 		return nil, err
 	}
+	var own given.Candidates
+	for _, text := range request.Candidates {
+		candidate, err := card.ReadCandidate(text)
+		if err != nil {
+			return nil, card.Fail(card.CodeRequest, "", "start study `%s`: %w", about.ID, err)
+		}
+		own = append(own, candidate)
+	}
 	opened, err := store.Open(request.Store, store.PatienceCall)
 	if err != nil {
 		return nil, err
@@ -69,7 +80,11 @@ func startStudy(request startRequest) (any, error) {
 	} else if request.Settings.Width == 0 {
 		request.Settings.Width = 2 // one candidate compiles while the other is measured; on the host a compiler would disturb the clock
 	}
-	study, err := forge.Start(forge.Config{Store: opened, Study: about, Settings: request.Settings, Facts: facts, Proposer: template.New(facts),
+	var proposer propose.Proposer = template.New(facts)
+	if own != nil {
+		proposer = own
+	}
+	study, err := forge.Start(forge.Config{Store: opened, Study: about, Settings: request.Settings, Facts: facts, Proposer: proposer,
 		Judge: judgeOf(about, request.Settings)})
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
@@ -89,7 +104,7 @@ func judgeOf(about *store.Study, settings forge.Settings) func(judge.Referee) (f
 	return func(referee judge.Referee) (forge.Judge, error) {
 		made, err := judge.New(judge.Config{Worker: settings.Worker, Runtime: settings.Runtime, Compiler: settings.Compiler, Cache: settings.Cache,
 			Scratch: settings.Scratch, Jobs: max(1, settings.Jobs), Threads: about.Cards[0].Threads, Tier: settings.SandboxTier, Target: about.Target,
-			NVRTC: settings.NVRTC, Device: settings.Device, UUID: settings.UUID, Variables: settings.Variables}, referee)
+			NVRTC: settings.NVRTC, Device: settings.Device, UUID: settings.UUID, Variables: settings.Variables, Off: settings.Off}, referee)
 		if err != nil {
 			return nil, err // not `made`: a nil *Judge in an interface is not nil
 		}
