@@ -65,17 +65,17 @@ func (w *work) wholeModel(ctx context.Context) error {
 	return w.decide(groups, kept, cmp.Or(why, "it does not help the model"))
 }
 
-// decide logs which groups are left out and why, and last that this is the decision.
+// decide logs which groups are left out and why, and last that this is the decision: in one step, or a study that is killed here would resume
+// with half of it, and measure the model with the other half only.
 func (w *work) decide(groups, kept []group, why string) error {
+	var entries []store.Entry
 	left := except(groups, kept)
 	for _, g := range left {
 		for _, winner := range g.winners {
-			if err := w.append(g.card.ID, store.Entry{Kind: store.KindPlan, Data: planEvent{Plan: winner, Served: false, Why: why}}); err != nil {
-				return err
-			}
+			entries = append(entries, store.Entry{Run: g.card.ID, Kind: store.KindPlan, Data: planEvent{Plan: winner, Served: false, Why: why}})
 		}
 	}
-	return w.append("", store.Entry{Kind: store.KindDecision, Data: decisionEvent{Plans: idsOf(kept), LeftOut: idsOf(left)}})
+	return w.log(append(entries, store.Entry{Kind: store.KindDecision, Data: decisionEvent{Plans: idsOf(kept), LeftOut: idsOf(left)}})...)
 }
 
 func (w *work) groups() []group {

@@ -128,7 +128,10 @@ func (r *run) replayProposal(event store.Event, waiting []*flight) ([]*flight, e
 		return nil, err
 	}
 	data.Candidate.Source = string(source)
-	f.candidate = data.Candidate
+	if f.logged && f.candidate.ID != data.Candidate.ID { // a second candidate for one place mends the first
+		f.repairs++
+	}
+	f.candidate, f.logged = data.Candidate, true
 	return waiting, nil
 }
 

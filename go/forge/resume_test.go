@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,83 +105,118 @@ func childMain() error {
 	}
 }
 
-// child runs the study in a process of its own. It says whether that was killed, and else how often the clock was read.
-func child(t *testing.T, path string, kill, width int) (killed bool, looks int) {
+// child runs the study in a process of its own, which is killed at a look at the clock or after a time; 0: neither. It says whether that was
+// killed, and else how often the clock was read.
+func child(t *testing.T, path string, kill int, after time.Duration, width int) (killed bool, looks int) {
 	t.Helper()
 	command := exec.Command(os.Args[0])
 	command.Env = append(os.Environ(), childRuns+"="+path, fmt.Sprintf("%s=%d", childKill, kill), fmt.Sprintf("%s=%d", childWidth, width),
 		childLog+"="+path+".judged")
-	out, err := command.CombinedOutput()
+	var said bytes.Buffer
+	command.Stdout, command.Stderr = &said, &said
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if after > 0 {
+		timer := time.AfterFunc(after, func() { _ = command.Process.Kill() }) // one that has ended is not there any more
+		defer timer.Stop()
+	}
+	err := command.Wait()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
 		return true, 0
 	}
 	if err != nil {
-		t.Fatalf("the child failed: %v\n%s", err, out)
+		t.Fatalf("the child failed: %v\n%s", err, &said)
 	}
-	if _, err := fmt.Sscanf(string(out), "looks %d", &looks); err != nil {
-		t.Fatalf("the child said %q", out)
+	if _, err := fmt.Sscanf(said.String(), "looks %d", &looks); err != nil {
+		t.Fatalf("the child said %q", &said)
 	}
 	return false, looks
 }
 
-// whole runs the study in one go: what every killed one must come to.
-func whole(t *testing.T, width int) (*StudyView, int) {
+// whole runs the study in one go: what every killed one must come to. It also says how often the clock was read, and how long it took.
+func whole(t *testing.T, width int) (account, int, time.Duration) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "whole.db")
-	killed, looks := child(t, path, 0, width)
+	path, began := filepath.Join(t.TempDir(), "whole.db"), time.Now()
+	killed, looks := child(t, path, 0, 0, width)
 	if killed {
 		t.Fatal("killed without being asked")
 	}
-	return view(t, path), looks
+	return read(t, path, 0), looks, time.Since(began)
 }
 
-// compare finishes a study that was killed `kills` times, and compares it with one that was not. Nothing that had its verdict may have been
-// judged again: each kill costs at most the candidate in flight.
-func compare(t *testing.T, want *StudyView, path string, kills, width int) {
+// compare finishes a study that was killed `kills` times, and compares it with one that was not, bit for bit. Nothing that had its verdict may
+// have been judged again: each kill costs at most the candidate in flight.
+func compare(t *testing.T, want account, path string, kills, width int) {
 	t.Helper()
-	if killed, _ := child(t, path, 0, width); killed {
+	if killed, _ := child(t, path, 0, 0, width); killed {
 		t.Fatal("killed without being asked")
 	}
-	found := view(t, path)
-	for i := range want.Runs {
-		if diff := cmp.Diff(treeText(want.Runs[i]), treeText(found.Runs[i])); diff != "" {
-			t.Errorf("run %d (-whole +killed):\n%s", i, diff)
-		}
-		if diff := cmp.Diff(want.Runs[i].Winners, found.Runs[i].Winners); diff != "" {
-			t.Errorf("winners of run %d (-whole +killed):\n%s", i, diff)
-		}
-	}
+	found := read(t, path, 0)
+	found.mustEqual(t, want)
 	log, err := os.ReadFile(path + ".judged")
 	if err != nil {
 		t.Fatal(err)
 	}
-	began, nodes := bytes.Count(log, []byte("\n")), len(found.Runs[0].Nodes)+len(found.Runs[1].Nodes)-2
+	began, nodes := bytes.Count(log, []byte("\n")), verdicts(found.events)
 	if began > nodes+kills {
 		t.Errorf("%d judgements began for %d nodes and %d kills: a node was judged twice", began, nodes, kills)
 	}
 }
 
-// With a recorded cost table the same seed gives the same trees and winners, wherever the process is killed: at 20 points from the first step
-// to the last.
-func TestSameSeedGivesTheSameTreeAfterAKillAtTwentyPoints(t *testing.T) {
-	want, looks := whole(t, 1)
-	for point := range 20 {
-		path := filepath.Join(t.TempDir(), "killed.db")
-		at := 1 + point*(looks-1)/19
-		if killed, _ := child(t, path, at, 1); !killed {
-			t.Fatalf("not killed at look %d of %d", at, looks)
+// With a recorded cost table the same seed gives the same trees and winners, wherever the process is killed: by turns at a look at the clock, which
+// is read between all steps, and at a moment that has nothing to do with the steps. 50 points with KF_EVERY_POINT, else 8.
+func TestSameSeedGivesTheSameTreeAfterAKillAtAnyPoint(t *testing.T) {
+	points := 8
+	if os.Getenv(everyPoint) != "" {
+		points = 50
+	}
+	seed := rand.Uint64()
+	chance, wholes := rand.New(rand.NewPCG(seed, 1)), map[int]account{}
+	looks, took := map[int]int{}, map[int]time.Duration{}
+	for width := 1; width <= 3; width += 2 {
+		wholes[width], looks[width], took[width] = whole(t, width)
+	}
+	early := 0 // the process was killed before there was a store
+	for point := range points {
+		path, width := filepath.Join(t.TempDir(), "killed.db"), 1+point/2%2*2
+		var at int
+		var after time.Duration
+		for killed, first := false, true; !killed; first = false {
+			if !first && point%2 == 0 {
+				t.Fatalf("seed %d: not killed at look %d of %d", seed, at, looks[width])
+			}
+			if point%2 == 0 {
+				at = 1 + chance.IntN(looks[width])
+			} else { // one that has ended before it could be killed begins again
+				after = time.Duration(chance.Int64N(int64(took[width])))
+				for _, name := range []string{path, path + "-wal", path + "-shm", path + ".judged"} {
+					if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+						t.Fatal(err)
+					}
+				}
+			}
+			killed, _ = child(t, path, at, after, width)
 		}
-		compare(t, want, path, 1, 1)
+		if _, err := os.Stat(path); err != nil {
+			early++
+		}
+		if compare(t, wholes[width], path, 1, width); t.Failed() {
+			t.Fatalf("seed %d, point %d: look %d, after %s", seed, point, at, after)
+		}
+	}
+	if t.Logf("%d points, seed %d, %d of them before there was a store", points, seed, early); early > points/2 {
+		t.Errorf("%d of %d kills came before there was a store: they show nothing", early, points)
 	}
 }
 
 // One study that is killed twelve times in a row, with proposals side by side.
 func TestSameSeedGivesTheSameTreeAfterManyKills(t *testing.T) {
-	want, _ := whole(t, 3)
+	want, _, _ := whole(t, 3)
 	path := filepath.Join(t.TempDir(), "killed.db")
 	for kills := range 12 {
-		if killed, _ := child(t, path, 3+kills%4, 3); !killed {
+		if killed, _ := child(t, path, 3+kills%4, 0, 3); !killed {
 			t.Fatalf("done after %d kills (expected 12)", kills)
 		}
 	}

@@ -37,6 +37,8 @@ type flight struct {
 	size      int             // nodes in the tree when it was selected: a brief shows no later ones
 	candidate *card.Candidate // known already: submitted, or read back from the log
 	submitted bool
+	logged    bool          // the log has the candidate
+	repairs   int           // that the log has
 	proposal  chan proposal // holds one
 }
 
@@ -194,8 +196,14 @@ func (r *run) settle(ctx context.Context, f *flight) error {
 	if err := p.candidate.Validate(); err != nil {
 		return card.Fail(card.CodePropose, "", "propose a child of node %d of `%s`: %w", f.selection.Parent, r.card.ID, err)
 	}
-	if err := r.logProposal(seq, p.candidate); err != nil {
-		return err
+	if !f.logged {
+		entry, err := r.proposed(seq, p.candidate)
+		if err != nil {
+			return err
+		}
+		if err := r.append(r.card.ID, entry); err != nil {
+			return err
+		}
 	}
 	r.ahead(ctx, p.candidate)
 	if err := r.open(ctx); err != nil {
@@ -226,14 +234,11 @@ func (r *run) drop(seq int, why string, closed bool) error {
 	return r.tree.Drop(seq, closed)
 }
 
-// logProposal keeps the source by its hash, and the candidate without it.
-func (r *run) logProposal(seq int, candidate card.Candidate) error {
+// proposed keeps the source of a candidate by its hash, and gives the event of the candidate without it.
+func (r *run) proposed(seq int, candidate card.Candidate) (store.Entry, error) {
 	hash, err := r.store.Put(r.study.ID, []byte(candidate.Source))
-	if err != nil {
-		return err
-	}
 	candidate.Source = hash
-	return r.append(r.card.ID, store.Entry{Kind: store.KindProposal, Data: proposalEvent{Seq: seq, Candidate: &candidate}})
+	return store.Entry{Kind: store.KindProposal, Data: proposalEvent{Seq: seq, Candidate: &candidate}}, err
 }
 
 // attach enters a judged candidate into the tree.
@@ -250,7 +255,7 @@ func (r *run) attach(seq int, candidate card.Candidate, verdict card.Verdict) er
 // judgeAndRepair has a candidate judged. A source that can repair gets at most three tries on a compile or launch error; the last verdict counts.
 func (r *run) judgeAndRepair(ctx context.Context, f *flight, candidate card.Candidate) (card.Candidate, card.Verdict, error) {
 	repairer, mends := r.proposer.(Repairer)
-	for attempt := 1; ; attempt++ {
+	for attempt := f.repairs + 1; ; attempt++ {
 		verdict, err := r.judgeOnce(ctx, candidate)
 		if err != nil {
 			return candidate, verdict, err
@@ -278,11 +283,12 @@ func (r *run) judgeAndRepair(ctx context.Context, f *flight, candidate card.Cand
 			return candidate, verdict, nil
 		}
 		failed.Candidate.Source = ""
-		err = r.append(r.card.ID, store.Entry{Kind: store.KindAttempt, Data: attemptEvent{f.selection.Seq, attempt, failed.Candidate, verdict}})
+		next, err := r.proposed(f.selection.Seq, mended)
 		if err != nil {
 			return candidate, verdict, err
 		}
-		if err := r.logProposal(f.selection.Seq, mended); err != nil {
+		failure := store.Entry{Kind: store.KindAttempt, Data: attemptEvent{f.selection.Seq, attempt, failed.Candidate, verdict}}
+		if err := r.append(r.card.ID, failure, next); err != nil { // in one step: a resumed run neither judges nor mends a failure again
 			return candidate, verdict, err
 		}
 		candidate = mended

@@ -218,11 +218,16 @@ func (w *work) compare(stored *store.Study) error {
 	return nil
 }
 
-// append writes events to the log; only then do they count, here and for polls.
+// append writes events of a run to the log.
 func (w *work) append(run string, entries ...store.Entry) error {
 	for i := range entries {
 		entries[i].Run = run
 	}
+	return w.log(entries...)
+}
+
+// log writes events to the log, all or none; only then do they count, here and for polls.
+func (w *work) log(entries ...store.Entry) error {
 	events, err := w.store.Append(w.ID, entries...)
 	if err != nil {
 		return err

@@ -59,13 +59,13 @@ func (s *Store) Append(study string, entries ...Entry) ([]Event, error) {
 }
 
 func (s *Store) insert(tx *sql.Tx, study string, entries []Entry) ([]Event, error) {
-	events := make([]Event, 0, len(entries))
+	events, at := make([]Event, 0, len(entries)), s.now().UTC().Format(time.RFC3339Nano) // one step, one time
 	for _, entry := range entries {
 		data, err := json.Marshal(entry.Data)
 		if err != nil {
 			return nil, err
 		}
-		event := Event{At: s.now().UTC().Format(time.RFC3339Nano), Run: entry.Run, Kind: entry.Kind, Data: data}
+		event := Event{At: at, Run: entry.Run, Kind: entry.Kind, Data: data}
 		row, err := tx.Exec("INSERT INTO events (study, run, kind, at, data) VALUES (?, ?, ?, ?, ?)",
 			study, event.Run, event.Kind, event.At, string(data))
 		if err != nil {
