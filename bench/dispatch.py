@@ -3,14 +3,14 @@
     python bench/dispatch.py --budget-s 120
     python bench/dispatch.py --budget-s 240 --device cuda
 
-A round is one process that goes from state to state: `plain` has loaded the extension but registered no hook, so it is torch as it was; `idle` has the
-hooks and nothing published; `miss64` and `hit` have 64 plans for each overload; `idle again` has unpublished them, and its difference to `idle` shows
-how far the machine drifts meanwhile (`drift_ns`). One ruler (`kernelforge._C.host_cost`: what a boxed call costs its thread, under inference_mode, one
-thread; on CUDA the device has nothing to do when a sample begins, and its queue never fills). added_ns is the difference of a state's median to that of `plain`.
+A round is one process that goes from state to state: `idle` has the hooks and nothing published, `miss64` and `hit` have 64 plans for each overload. In each
+state blocks of two neighbouring samples are taken, in random order, with one ruler (`kernelforge._C.hook_cost`: what a boxed call costs its thread,
+under inference_mode, one thread; on CUDA the device has nothing to do when a sample begins, and its queue never fills): through the dispatcher, and as
+if the operator had no hook. added_ns is their difference, eager_ns the latter: neighbours in time, since on a shared machine a call's own time drifts by half.
 
-One process has one placement of code and memory, so states compare; what placement does shows between rounds. added_ns is the median of the rounds; low
-and high are those of them between which the true median lies with 95 % or more (of six rounds the smallest and the largest; of fewer, no interval does, and
-they are these as well). The row of a case is its worst overload. A run that was ended early is taken up where it stopped.
+What code placement does shows between rounds. added_ns is the median of the rounds' medians; low and high are those of them between which the true median lies with
+95 % or more (of six rounds the smallest and the largest; of fewer, no interval does, and they are these as well). The row of a case is its worst overload. A
+run that was ended early is taken up where it stopped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import datetime
 import json
 import math
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -31,15 +30,15 @@ from typing import Any
 from dispatch_kernels import COLUMNS, OVERLOADS, arguments, plans_for
 
 CASES = ("idle", "miss64", "hit")
-AGAIN = "idle again"
 PLANS = 64
 RESULTS = Path(__file__).parent / "results"
-ROUNDS = {"cpu": 8, "cuda": 12}
-BLOCKS = {"cpu": 40, "cuda": 12}
-# A sample is shorter than a time slice, so that the median of nine is undisturbed when other work shares the core.
-SAMPLES, INNER = 9, 250
+ROUNDS = {"cpu": 8, "cuda": 9}
+# A sample is shorter than a time slice, so that the median of many is undisturbed when other work shares the core.
+BLOCKS, INNER = {"cpu": 400, "cuda": 200}, 250
 
-Round = dict[str, dict[str, float]]  # overload -> state -> median nanoseconds of a call
+Round = dict[
+    str, dict[str, dict[str, float]]
+]  # overload -> case -> {"bare": ns of a call, "added": ns that the hook adds}
 
 
 # ---- one process: a round -----------------------------------------------------------------------------------------------------------
@@ -56,42 +55,40 @@ def serve(seed: int, device: str) -> Round:
     import kernelforge._C as module
 
     torch.set_num_threads(1)
-    order = random.Random(seed)
+    blocks = BLOCKS[device]
     sets = {overload: [arguments(text, COLUMNS, device)] for overload, (text, _, _) in OVERLOADS.items()}
-    medians: Round = {overload: {} for overload in OVERLOADS}
+    found: Round = {overload: {} for overload in OVERLOADS}
 
-    def measure(state: str) -> None:
-        samples: dict[str, list[float]] = {overload: [] for overload in OVERLOADS}
-        for block in range(BLOCKS[device] + 1):
-            for overload in order.sample(list(OVERLOADS), len(OVERLOADS)):
-                value = statistics.median(module.host_cost(overload, sets[overload], SAMPLES, INNER))
-                if block > 0:  # the first block warms caches
-                    samples[overload].append(value)
-        for overload, values in samples.items():
-            medians[overload][state] = round(statistics.median(values), 1)
+    def measure(case: str) -> None:
+        for overload in OVERLOADS:
+            module.stats(reset=True)
+            cost = module.hook_cost(overload, sets[overload], blocks, INNER, seed)
+            pairs = list(zip(cost["hooked_ns"], cost["bare_ns"], strict=True))
+            found[overload][case] = {
+                "bare": round(statistics.median(cost["bare_ns"]), 1),
+                "added": round(statistics.median(hooked - bare for hooked, bare in pairs), 1),
+            }
+            hits = module.stats()["ops"].get(overload, {}).get("hits", 0)
+            expected = 1 + blocks * INNER if case == "hit" else 0
+            if hits != expected:
+                raise RuntimeError(
+                    f"time dispatch: case `{case}` served `{overload}` {hits} times (expected {expected})"
+                )
 
     def publish(columns: list[int]) -> None:
         module.publish([p for overload in OVERLOADS for p in plans_for(module, overload, columns, device)])
-        module.stats(reset=True)
-
-    def served(state: str, expected: int) -> None:
-        for overload in OVERLOADS:
-            hits = module.stats()["ops"][overload]["hits"]
-            if hits != expected:
-                raise RuntimeError(
-                    f"time dispatch: state `{state}` served `{overload}` {hits} times (expected {expected})"
-                )
 
     with torch.inference_mode():
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-        measure("plain")
+        sets = {
+            o: [[a.clone() if isinstance(a, torch.Tensor) else a for a in args] for args in s]
+            for o, s in sets.items()
+        }
         module.install()
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
         measure("idle")
         columns = list(range(COLUMNS + 1, COLUMNS + 1 + PLANS))
         publish(columns)
         measure("miss64")
-        served("miss64", 0)
-        module.unpublish()
         publish([COLUMNS, *columns[1:]])
         for overload, ((args,)) in sets.items():
             expected = torch.stack([out.sum() for out in module.call(overload, args)])
@@ -99,12 +96,8 @@ def serve(seed: int, device: str) -> Round:
                 torch.testing.assert_close(
                     expected, torch.stack([out.sum() for out in module.call(overload, args)])
                 )
-        module.stats(reset=True)
         measure("hit")
-        served("hit", (BLOCKS[device] + 1) * (SAMPLES * INNER + 1))
-        module.unpublish()
-        measure(AGAIN)
-    return medians
+    return found
 
 
 # ---- the measurement ----------------------------------------------------------------------------------------------------------------
@@ -150,8 +143,8 @@ def rows(rounds: list[Round]) -> list[dict[str, Any]]:
     for case in CASES:
         found = []
         for overload in OVERLOADS:
-            added = [round(r[overload][case] - r[overload]["plain"], 1) for r in rounds]
-            eager = statistics.median(r[overload]["plain"] for r in rounds)
+            added = [r[overload][case]["added"] for r in rounds]
+            eager = statistics.median(r[overload][case]["bare"] for r in rounds)
             found.append(
                 {
                     "overload": overload,
@@ -165,11 +158,6 @@ def rows(rounds: list[Round]) -> list[dict[str, Any]]:
     return out
 
 
-def drifts(rounds: list[Round]) -> list[float]:
-    """Return by how much `idle` changed within each round, nanoseconds, over all overloads."""
-    return [round(r[overload][AGAIN] - r[overload]["idle"], 1) for r in rounds for overload in OVERLOADS]
-
-
 def unfinished(path: Path, environment: dict[str, Any], device: str = "cpu") -> list[Round]:
     """Return the rounds of an earlier run on this machine that its budget or a signal ended; a finished file is measured anew."""
     try:
@@ -177,8 +165,8 @@ def unfinished(path: Path, environment: dict[str, Any], device: str = "cpu") -> 
     except (OSError, ValueError):
         return []
     rounds: list[Round] = found.get("rounds", [])
-    shape = (found.get("blocks"), found.get("samples"), found.get("inner"))
-    fits = found.get("env") == environment and shape == (BLOCKS[device], SAMPLES, INNER)
+    shape = (found.get("blocks"), found.get("inner"))
+    fits = found.get("env") == environment and shape == (BLOCKS[device], INNER)
     return rounds if fits and len(rounds) < ROUNDS[device] else []
 
 
@@ -231,9 +219,7 @@ def main() -> int:
             "budget_ns": {"idle": 100, "miss64": 300, "hit": 0},
             "rounds_wanted": ROUNDS[given.device],
             "blocks": BLOCKS[given.device],
-            "samples": SAMPLES,
             "inner": INNER,
-            "drift_ns": [min(drifts(rounds)), max(drifts(rounds))],
             "rows": rows(rounds),
             "rounds": rounds,
         }

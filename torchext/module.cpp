@@ -251,6 +251,19 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       },
       "overload"_a, "arg_sets"_a, "samples"_a, "inner"_a, "plans"_a = true, "warm"_a = true);
   m.def(
+      "hook_cost",
+      [](const std::string& overload, const py::sequence& sets, uint32_t blocks, uint32_t inner, uint64_t seed) {
+        const auto op = find_operator(overload);
+        const std::vector<Stack> stacks = sets_from(op, sets);
+        HookCost cost;
+        {
+          const py::gil_scoped_release release;
+          cost = hook_cost(op, stacks, blocks, inner, seed);
+        }
+        return py::dict("bare_ns"_a = cost.bare_ns, "hooked_ns"_a = cost.hooked_ns);
+      },
+      "overload"_a, "arg_sets"_a, "blocks"_a, "inner"_a, "seed"_a = 0);
+  m.def(
       "run_calls",
       [](const std::string& overload, const py::sequence& sets, uint32_t n, bool plans) {
         const auto op = find_operator(overload);

@@ -47,10 +47,10 @@ void with_plans(bool plans, F&& body) {
   body();
 }
 
-// Calls one operator over its argument sets, round robin, through one stack that keeps its memory.
+// Calls one operator over its argument sets, round robin, through one stack that keeps its memory. bare: as if it had no hook.
 class Caller {
  public:
-  Caller(const c10::OperatorHandle& op, const std::vector<Stack>& sets) : op_(op), sets_(sets) {
+  Caller(const c10::OperatorHandle& op, const std::vector<Stack>& sets, bool bare = false) : op_(op), sets_(sets), bare_(bare) {
     need(!sets.empty(), "time an operator: no argument sets (expected at least one)");
   }
 
@@ -58,7 +58,11 @@ class Caller {
     const Stack& set = sets_[next_];
     next_ = next_ + 1 == sets_.size() ? 0 : next_ + 1;
     stack_.assign(set.begin(), set.end());
-    op_.callBoxed(stack_);
+    if (bare_) {
+      op_.redispatchBoxed(below_hooks(), &stack_);
+    } else {
+      op_.callBoxed(stack_);
+    }
     stack_.clear();  // frees the outputs inside the timed region, as a model does
   }
   void warm() {
@@ -71,11 +75,42 @@ class Caller {
   }
 
  private:
+  // What the dispatcher would compute if the hooks' key had no kernel.
+  c10::DispatchKeySet below_hooks() const {
+    c10::DispatchKeySet keys;
+    for (const c10::IValue& value : stack_) {
+      if (value.isTensor()) {
+        keys = keys | value.toTensor().key_set();
+      } else if (value.isTensorList()) {
+        for (const at::Tensor& t : value.toTensorList()) keys = keys | t.key_set();
+      }
+    }
+    return c10::impl::computeDispatchKeySet(keys, c10::DispatchKeySet(c10::DispatchKeySet::FULL).remove(c10::DispatchKey::BackendSelect));
+  }
+
   const c10::OperatorHandle& op_;
   const std::vector<Stack>& sets_;
+  const bool bare_;
   Stack stack_;
   size_t next_ = 0;
 };
+
+// Waits, as host code does, for all work on the current stream of the sets' device.
+class Idle {
+ public:
+  explicit Idle(const std::vector<Stack>& sets) : device_(device_of(sets)) {}
+  void operator()() const {
+    kfr_error error{};
+    check(kfr_stream_wait(device_, current_stream(device_), &error), error);
+  }
+
+ private:
+  const int32_t device_;
+};
+
+void need_burst(uint32_t inner) {
+  need(inner > 0 && inner <= kMaxBurst, "time an operator on the host: inner must be 1 to 256 (more could fill the device's queue)");
+}
 
 }  // namespace
 
@@ -95,12 +130,8 @@ std::vector<double> time_calls(const c10::OperatorHandle& op, const std::vector<
 
 std::vector<double> host_cost(const c10::OperatorHandle& op, const std::vector<Stack>& sets, uint32_t samples, uint32_t inner, bool plans,
                               bool warm) {
-  need(inner > 0 && inner <= kMaxBurst, "time an operator on the host: inner must be 1 to 256 (more could fill the device's queue)");
-  const int32_t device = device_of(sets);
-  const auto wait = [&] {
-    kfr_error error{};
-    check(kfr_stream_wait(device, current_stream(device), &error), error);
-  };
+  need_burst(inner);
+  const Idle wait(sets);
   Caller caller(op, sets);
   std::vector<double> out;
   out.reserve(samples);
@@ -112,6 +143,30 @@ std::vector<double> host_cost(const c10::OperatorHandle& op, const std::vector<S
     }
     wait();
   });
+  return out;
+}
+
+HookCost hook_cost(const c10::OperatorHandle& op, const std::vector<Stack>& sets, uint32_t blocks, uint32_t inner, uint64_t seed) {
+  need_burst(inner);
+  need(c10::InferenceMode::is_enabled(),
+       "time a hook: inference_mode is off (expected on: with autograd's keys a call does not end at the backend)");
+  const Idle wait(sets);
+  Caller bare(op, sets, true), hooked(op, sets);
+  bare.warm();
+  hooked.warm();
+  HookCost out;
+  std::mt19937_64 random(seed);
+  const auto sample = [&](Caller& caller, std::vector<double>& into) {
+    wait();
+    into.push_back(caller.sample(inner));
+  };
+  for (uint32_t block = 0; block < blocks; ++block) {
+    const bool first = (random() & 1) != 0;
+    if (first) sample(bare, out.bare_ns);
+    sample(hooked, out.hooked_ns);
+    if (!first) sample(bare, out.bare_ns);
+  }
+  wait();
   return out;
 }
 

@@ -35,6 +35,13 @@ inline constexpr uint32_t kMaxBurst = 256;
 std::vector<double> host_cost(const c10::OperatorHandle& op, const std::vector<Stack>& sets, uint32_t samples, uint32_t inner, bool plans,
                               bool warm);
 
+struct HookCost {
+  std::vector<double> bare_ns, hooked_ns;  // one a block
+};
+// As host_cost, in blocks of one sample of each in an order drawn anew: through the dispatcher, and as if the operator had no hook (redispatched below
+// the hooks' key, with the same work done to find that key). Neighbours in time, so what else the machine does hits both. Under inference_mode only.
+HookCost hook_cost(const c10::OperatorHandle& op, const std::vector<Stack>& sets, uint32_t blocks, uint32_t inner, uint64_t seed);
+
 // Calls the operator n times over the sets, round robin, on the current stream; each result is freed at once, so that the next call is given its memory
 // again, as in a model. For use while the current stream captures.
 void run_calls(const c10::OperatorHandle& op, const std::vector<Stack>& sets, uint32_t n, bool plans);

@@ -154,6 +154,13 @@ def host_cost(
 
     Each is the mean of `inner` (1 to 256) calls in a row over the sets, begun when the device has nothing to do; without the GIL."""
 
+def hook_cost(
+    overload: str, arg_sets: Sequence[Sequence[Any]], blocks: int, inner: int, seed: int = 0
+) -> dict[str, list[float]]:
+    """Return {"bare_ns", "hooked_ns"}: host times of a call as if the operator had no hook, and through the dispatcher; one of each a block, in random order.
+
+    As `host_cost`, under torch.inference_mode only."""
+
 def run_calls(overload: str, arg_sets: Sequence[Sequence[Any]], n: int, plans: bool = True) -> None:
     """Call an overload n times over the sets, round robin, on the current stream, without the GIL; every result is freed at once.
 

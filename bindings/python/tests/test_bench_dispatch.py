@@ -20,24 +20,16 @@ def dispatch(monkeypatch):
 
 
 def rounds_of(dispatch, *added):
+    factors = {"idle": 1, "miss64": 2, "hit": -1}
     return [
-        {
-            o: {
-                "plain": 400.0,
-                "idle": 400.0 + a,
-                "miss64": 400.0 + 2 * a,
-                "hit": 400.0 - a,
-                "idle again": 401.0 + a,
-            }
-            for o in dispatch.OVERLOADS
-        }
+        {o: {c: {"bare": 400.0, "added": k * a} for c, k in factors.items()} for o in dispatch.OVERLOADS}
         for a in added
     ]
 
 
 def test_a_row_is_the_median_of_rounds_between_the_extremes(dispatch):
     rounds = rounds_of(dispatch, 10.0, 30.0, 20.0)
-    rounds[0]["aten::add.Tensor"]["idle"] = 490.0
+    rounds[0]["aten::add.Tensor"]["idle"]["added"] = 90.0
     idle, miss, hit = dispatch.rows(rounds)
     assert (idle["case"], idle["overload"], idle["added_ns"], idle["low"], idle["high"]) == (
         "idle",
@@ -48,7 +40,6 @@ def test_a_row_is_the_median_of_rounds_between_the_extremes(dispatch):
     )
     assert (miss["added_ns"], miss["low"], miss["high"], miss["eager_ns"]) == (40.0, 20.0, 60.0, 400.0)
     assert (hit["low"], hit["high"]) == (-30.0, -10.0)
-    assert (min(dispatch.drifts(rounds)), max(dispatch.drifts(rounds))) == (-79.0, 1.0)
 
 
 def test_the_interval_holds_the_median_with_95_percent(dispatch):
@@ -60,7 +51,7 @@ def test_the_interval_holds_the_median_with_95_percent(dispatch):
 
 def test_an_unfinished_file_of_this_machine_is_taken_up(dispatch, tmp_path):
     path = tmp_path / "r.json"
-    shape = {"blocks": dispatch.BLOCKS["cpu"], "samples": dispatch.SAMPLES, "inner": dispatch.INNER}
+    shape = {"blocks": dispatch.BLOCKS["cpu"], "inner": dispatch.INNER}
     rounds = rounds_of(dispatch, 1.0, 2.0)
     path.write_text(json.dumps({"env": {"cpu": "a"}, **shape, "rounds": rounds}))
     assert dispatch.unfinished(path, {"cpu": "a"}) == rounds
@@ -78,5 +69,5 @@ def test_a_round_runs_and_counts_its_hits(dispatch, monkeypatch):
     medians = dispatch.one_round(seed=1)
     assert os.sched_getaffinity(0) == before
     assert set(medians) == set(dispatch.OVERLOADS)
-    assert all(set(m) == {"plain", "idle", "miss64", "hit", "idle again"} for m in medians.values())
-    assert all(ns > 0 for m in medians.values() for ns in m.values())
+    assert all(list(m) == ["idle", "miss64", "hit"] for m in medians.values())
+    assert all(case["bare"] > 0 for m in medians.values() for case in m.values())

@@ -56,6 +56,20 @@ def test_host_cost_is_the_time_of_a_call_on_the_host():
             ext().host_cost("aten::relu", [[X]], 1, inner)
 
 
+def test_hook_cost_pairs_calls_with_and_without_the_hook():
+    with torch.inference_mode():
+        x = torch.rand(4, 6)
+        with serving(lambda: torch.relu(x)):
+            costs = ext().hook_cost("aten::relu", [[x]], 3, 20)
+            assert {k: len(v) for k, v in costs.items()} == {"bare_ns": 3, "hooked_ns": 3}
+            assert min(costs["bare_ns"] + costs["hooked_ns"]) > 0
+            assert hits("aten::relu") == 1 + 3 * 20  # bare calls never come to the hook
+        with pytest.raises(ext().Fault, match="1 to 256"):
+            ext().hook_cost("aten::relu", [[x]], 1, 257)
+    with torch.no_grad(), pytest.raises(ext().Fault, match="inference_mode is off"):
+        ext().hook_cost("aten::relu", [[X]], 1, 10)
+
+
 def test_run_calls_walks_the_sets():
     totals, one = [torch.zeros(3), torch.zeros(3)], torch.ones(3)
     ext().run_calls("aten::add_.Tensor", [[t, one] for t in totals], 5)
