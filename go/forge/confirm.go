@@ -51,6 +51,18 @@ func (r *run) contests() []contest {
 		all = append(all, c)
 	}
 	slices.SortStableFunc(all, func(a, b contest) int { return cmp.Compare(b.saves, a.saves) })
+	return together(all)
+}
+
+// together keeps the order, but has the contests of one candidate follow its first: it stays loaded.
+func together(all []contest) []contest {
+	place := map[string]int{}
+	for i := len(all) - 1; i >= 0; i-- {
+		place[all[i].finalists[0].Candidate.ID] = i
+	}
+	slices.SortStableFunc(all, func(a, b contest) int {
+		return cmp.Compare(place[a.finalists[0].Candidate.ID], place[b.finalists[0].Candidate.ID])
+	})
 	return all
 }
 

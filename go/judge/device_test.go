@@ -348,7 +348,7 @@ type frugal struct{ *onHost }
 
 func (f frugal) traits() traits {
 	t := f.onHost.traits()
-	t.repeats, t.thorough = 2, 1
+	t.repeats, t.thorough = 1, 1
 	return t
 }
 
@@ -360,7 +360,7 @@ func TestASearchMaySpareWhatFinalistsGetInFull(t *testing.T) {
 	if verdict := b.verdict(t, kernel(good)); verdict.Status != card.OK {
 		t.Fatalf("found %+v", verdict)
 	}
-	heavy, light, after := repeats+3*2, repeats, 2*len(b.card.Variants)
+	heavy, light, after := repeats+3, patterns, 2 // of the heaviest alone once more after the timing
 	if want := heavy + light + 1 + after; b.referee.checks != want {
 		t.Errorf("%d checks in the search (expected %d)", b.referee.checks, want)
 	}

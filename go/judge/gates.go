@@ -22,6 +22,8 @@ import (
 // fewer times on all but a variant's first case, or leave those out (traits); a finalist is repeated as often on every one.
 const repeats = 5
 
+const patterns = 2 // of the poison
+
 // Time limits of one request to the worker. A kernel gets 50 times eager's time and a second, whatever the machine is doing besides.
 const (
 	mapLimit  = 20 * time.Second
@@ -104,15 +106,19 @@ type trial struct {
 // begin takes a worker, gives it the card's buffers and loads the candidate for each variant: the image check is csrc's, at the load. Loading
 // runs nothing of the image, so a worker that had served others and is found dead at it is replaced once, and nobody is blamed.
 func (j *Judge) begin(ctx context.Context, c *card.Card, open *opened, candidate card.Candidate, image []byte, variants []card.Variant, fresh bool) (*trial, error) {
-	for replace := fresh; ; replace = true {
-		s, err := j.session(ctx, c, open, replace)
+	fit := anyWorker
+	if fresh {
+		fit = aloneWith(candidate.ID)
+	}
+	for ; ; fit = unusedWorker {
+		s, err := j.session(ctx, c, open, fit)
 		if err != nil {
 			return nil, err
 		}
 		t := &trial{judge: j, card: c, open: open, session: s, worker: s.runner, final: fresh, variants: variants,
 			kernels: map[string]int{}, runUS: map[string]float64{}, names: bufferNames(c, open.prepared)}
 		served := s.used
-		s.used = true
+		s.ran(candidate.ID)
 		if err = t.load(ctx, candidate, image); err == nil {
 			return t, nil
 		}
@@ -125,9 +131,9 @@ func (j *Judge) begin(ctx context.Context, c *card.Card, open *opened, candidate
 }
 
 // session gives a worker that has the card's buffers. One that died while it waited is replaced: no candidate is to blame.
-func (j *Judge) session(ctx context.Context, c *card.Card, open *opened, fresh bool) (*session, error) {
+func (j *Judge) session(ctx context.Context, c *card.Card, open *opened, fit func(*session) bool) (*session, error) {
 	for {
-		s, err := j.workers.take(ctx, fresh)
+		s, err := j.workers.take(ctx, fit)
 		if err != nil {
 			return nil, err
 		}
@@ -139,7 +145,7 @@ func (j *Judge) session(ctx context.Context, c *card.Card, open *opened, fresh b
 		if !s.used || ctx.Err() != nil {
 			return nil, err
 		}
-		fresh = true
+		fit = unusedWorker
 	}
 }
 
@@ -221,7 +227,7 @@ func (t *trial) correct(ctx context.Context) (exact bool, err error) {
 	}
 	var steps []step
 	for i, v := range heaviestFirst(t.variants) {
-		often := t.repeatsOfFirst()
+		often := t.repeatsOf(i, true)
 		for _, k := range t.open.prepared.Cases {
 			if k.Variant != v.ID {
 				continue
@@ -229,7 +235,7 @@ func (t *trial) correct(ctx context.Context) (exact bool, err error) {
 			for repeat := range often {
 				steps = append(steps, step{v, k, repeat})
 			}
-			if often = t.repeatsOfOthers(i); often == 0 {
+			if often = t.repeatsOf(i, false); often == 0 {
 				break
 			}
 		}
@@ -241,7 +247,7 @@ func (t *trial) correct(ctx context.Context) (exact bool, err error) {
 		}
 		var poison *Poison
 		if i < len(steps) {
-			poison = &Poison{Case: steps[i].input.ID, Pattern: steps[i].repeat % 2}
+			poison = &Poison{Case: steps[i].input.ID, Pattern: i % patterns}
 		}
 		checked, err := t.judge.referee.Check(ctx, t.card.ID, compare, poison) // compares the run before, and poisons for the next
 		if err != nil {
@@ -266,27 +272,23 @@ func (t *trial) correct(ctx context.Context) (exact bool, err error) {
 	return exact, nil
 }
 
-// repeatsOfFirst is how often a variant's first input is run.
-func (t *trial) repeatsOfFirst() int {
-	if t.judge.off(GateRepeats) {
-		return 1
-	}
-	return repeats
-}
-
-// repeatsOfOthers is how often the inputs are run that are not a variant's first; i is the variant's place, the heaviest being 0. A search may
-// leave them to the finalists.
-func (t *trial) repeatsOfOthers(i int) int {
+// repeatsOf is how often an input is run: a variant's first one, or another; i is the variant's place, the heaviest being 0. A search looks closely at
+// the heaviest alone, and may leave the other inputs of light variants to the finalists.
+func (t *trial) repeatsOf(i int, first bool) int {
 	traits := t.judge.target.traits()
+	often := traits.repeats
 	switch {
-	case t.judge.off(GateRepeats) && (t.final || i < traits.thorough):
-		return 1
-	case t.final:
-		return repeats
+	case t.final, first && i == 0:
+		often = repeats
+	case first:
+		often = max(traits.repeats, patterns)
 	case i >= traits.thorough:
 		return 0
 	}
-	return traits.repeats
+	if t.judge.off(GateRepeats) {
+		return 1
+	}
+	return often
 }
 
 // heaviestFirst orders variants by what they take of the model.

@@ -40,7 +40,7 @@ type traits struct {
 	rotate     bool    // a sample goes through all sets, so that none is left in a cache by the sample before
 	repeats    int     // in a search, of a case that is not its variant's first
 	thorough   int     // in a search, variants that are run on more than their first case, the heaviest ones
-	blocks     int     // of timing at least, before their spread may say that they are enough
+	blocks     int     // of timing at least, before their spread may say that they are enough; of variants beyond `thorough` half as many
 }
 
 // onHost is the target that every machine has.
@@ -138,11 +138,11 @@ func (d *onDevice) close()                        { d.Pool.Close() }
 func (d *onDevice) traits() traits {
 	const (
 		launchAndWait = 20 // as the host's clock sees them around an empty kernel
-		both          = 2  // patterns of the poison
+		once          = 1  // the patterns of the poison take turns from case to case
 		some          = 3  // variants: a network has a dozen of one operator, of which three take most of its time
 		quietBlocks   = 4  // events around replayed graphs differ by 0.1 to 1 %, clocks around calls on the host by ten times that
 	)
-	return traits{image: ".cubin", marginUS: deviceMarginUS, cacheBytes: d.device.L2Bytes, overheadUS: launchAndWait, reuse: true, beside: true, telemetry: true, rotate: true, repeats: both,
+	return traits{image: ".cubin", marginUS: deviceMarginUS, cacheBytes: d.device.L2Bytes, overheadUS: launchAndWait, reuse: true, beside: true, telemetry: true, rotate: true, repeats: once,
 		thorough: some, blocks: quietBlocks}
 }
 

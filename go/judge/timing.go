@@ -34,8 +34,9 @@ const (
 func (t *trial) cost(ctx context.Context) (card.Verdict, error) {
 	verdict := card.Verdict{Status: card.OK}
 	var weights, weighted float64
+	least := t.leastBlocks()
 	for _, v := range t.variants {
-		measured, err := t.time(ctx, v)
+		measured, err := t.time(ctx, v, least[v.ID])
 		if err != nil {
 			return card.Verdict{}, err
 		}
@@ -58,6 +59,17 @@ func (t *trial) cost(ctx context.Context) (card.Verdict, error) {
 	}
 	verdict.Cost = weighted / weights
 	return verdict, nil
+}
+
+// leastBlocks gives each variant's least number of blocks: those that weigh little may be known less well.
+func (t *trial) leastBlocks() map[string]int {
+	traits, least := t.judge.target.traits(), map[string]int{}
+	for i, v := range heaviestFirst(t.variants) {
+		if least[v.ID] = traits.blocks; i >= traits.thorough {
+			least[v.ID] = (traits.blocks + 1) / 2
+		}
+	}
+	return least
 }
 
 // impossible says whether a time is below the physical floor. Data that fits the last cache can be faster than memory is.
@@ -86,7 +98,7 @@ func (m measured) dropped() string {
 }
 
 // time measures one variant in interleaved blocks, with no compile of ours beside it.
-func (t *trial) time(ctx context.Context, v card.Variant) (measured, error) {
+func (t *trial) time(ctx context.Context, v card.Variant, least int) (measured, error) {
 	t.judge.quiet.Lock()
 	defer t.judge.quiet.Unlock()
 	b := newBlocks(v, t)
@@ -96,7 +108,7 @@ func (t *trial) time(ctx context.Context, v card.Variant) (measured, error) {
 	if err != nil {
 		return measured{}, err
 	}
-	for attempt := 0; attempt < 2*mostBlocks && !enough(kept.ratios(), t.judge.target.traits().blocks); attempt++ {
+	for attempt := 0; attempt < 2*mostBlocks && !enough(kept.ratios(), least); attempt++ {
 		if err := ctx.Err(); err != nil {
 			return measured{}, err
 		}
@@ -142,7 +154,7 @@ func (t *trial) throttled(ctx context.Context) (string, error) {
 func enough(ratios []float64, least int) bool {
 	n := len(ratios)
 	switch {
-	case n < glanceBlocks:
+	case n < min(least, glanceBlocks):
 		return false
 	case n == mostBlocks:
 		return true
@@ -274,12 +286,15 @@ func (m measuredBlocks) sum(noisy int) measured {
 	return measured{ratios: m.ratios(), eagerUS: median(eager) / 1e3, candidateUS: median(candidate) / 1e3, noisy: noisy}
 }
 
-// stillCorrect runs the first case of each variant once more after the timing: a kernel that changes its ways after many launches is caught.
+// stillCorrect runs the first case of each variant that is looked at closely once more after the timing: a kernel that changes its ways after many launches is caught.
 func (t *trial) stillCorrect(ctx context.Context) error {
 	if t.judge.off(GateRepeats) {
 		return nil
 	}
-	for _, v := range t.variants {
+	for i, v := range heaviestFirst(t.variants) {
+		if i >= t.judge.target.traits().thorough {
+			break
+		}
 		for _, k := range t.open.prepared.Cases {
 			if k.Variant != v.ID {
 				continue

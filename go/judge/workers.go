@@ -33,7 +33,8 @@ type started struct {
 // session is a worker and the card whose buffers it has mapped.
 type session struct {
 	runner  runner
-	used    bool // it has run a candidate
+	used    bool   // it has run a candidate
+	only    string // the one candidate that it has run, "" where there were several
 	mapped  string
 	buffers []int
 }
@@ -46,7 +47,7 @@ func newWorkers(begin func(context.Context) (runner, error), reuse bool, quiet *
 
 // device asks a worker what its device is; the worker stays for the first candidate.
 func (w *workers) device(ctx context.Context) (*worker.Device, error) {
-	s, err := w.take(ctx, false)
+	s, err := w.take(ctx, anyWorker)
 	if err != nil {
 		return nil, err
 	}
@@ -57,11 +58,26 @@ func (w *workers) device(ctx context.Context) (*worker.Device, error) {
 	return nil, nil
 }
 
-// take gives a worker; fresh: one in which no candidate has run.
-func (w *workers) take(ctx context.Context, fresh bool) (*session, error) {
+// Which workers will do: any, none that is used, none in which another candidate has run.
+func anyWorker(*session) bool      { return true }
+func unusedWorker(s *session) bool { return !s.used }
+func aloneWith(id string) func(*session) bool {
+	return func(s *session) bool { return !s.used || s.only == id }
+}
+
+// ran notes that a candidate runs in this worker.
+func (s *session) ran(id string) {
+	if s.used && s.only != id {
+		id = ""
+	}
+	s.used, s.only = true, id
+}
+
+// take gives a worker that will do.
+func (w *workers) take(ctx context.Context, fit func(*session) bool) (*session, error) {
 	if s := w.live; s != nil {
 		w.live = nil
-		if !fresh || !s.used {
+		if fit(s) {
 			return s, nil
 		}
 		s.runner.Kill()

@@ -306,7 +306,7 @@ func (l *Loop) run(r *worker.Run, ok worker.Answer) (any, error) {
 }
 
 // referenceSamples of the reference kernel go into each block; their median is what is compared across processes.
-const referenceSamples = 5
+const referenceSamples = 3
 
 func (l *Loop) time(r *worker.Time, ok worker.Answer) (any, error) {
 	k, found := l.kernels[r.Kernel]
