@@ -135,8 +135,22 @@ func TestAFinalistGetsAFreshWorker(t *testing.T) {
 	if err != nil || len(all) != 1 || !all[0].Accepted {
 		t.Fatalf("found %+v, %v", all, err)
 	}
-	if b.judge.workers.live == before {
-		t.Error("the finalist ran in a worker in which others had run")
+	finalists := b.judge.workers.live
+	if finalists == before {
+		t.Error("the finalist ran in the search's worker")
+	}
+	if _, err := b.judge.Confirm(t.Context(), b.card, []Finalist{{Node: 1, Candidate: candidate, Variant: "v1"}}); err != nil {
+		t.Fatal(err)
+	}
+	if b.judge.workers.live != finalists {
+		t.Error("the finalist's worker was not kept for its next variant")
+	}
+	other := deviceCandidate(deviceKernel(good + " "))
+	if _, err := b.judge.Confirm(t.Context(), b.card, []Finalist{{Node: 2, Candidate: other, Variant: "v1"}}); err != nil {
+		t.Fatal(err)
+	}
+	if b.judge.workers.live == finalists {
+		t.Error("a finalist ran in a worker in which another had run")
 	}
 }
 

@@ -118,7 +118,7 @@ func (j *Judge) begin(ctx context.Context, c *card.Card, open *opened, candidate
 		t := &trial{judge: j, card: c, open: open, session: s, worker: s.runner, final: fresh, variants: variants,
 			kernels: map[string]int{}, runUS: map[string]float64{}, names: bufferNames(c, open.prepared)}
 		served := s.used
-		s.ran(candidate.ID)
+		s.ran(candidate.ID, fresh)
 		if err = t.load(ctx, candidate, image); err == nil {
 			return t, nil
 		}

@@ -34,7 +34,7 @@ type started struct {
 type session struct {
 	runner  runner
 	used    bool   // it has run a candidate
-	only    string // the one candidate that it has run, "" where there were several
+	only    string // the one finalist that it has run; "" where there was another, or a search
 	mapped  string
 	buffers []int
 }
@@ -58,7 +58,7 @@ func (w *workers) device(ctx context.Context) (*worker.Device, error) {
 	return nil, nil
 }
 
-// Which workers will do: any, none that is used, none in which another candidate has run.
+// Which workers will do: any; one that is unused; or one that has run nothing but this finalist, on other variants.
 func anyWorker(*session) bool      { return true }
 func unusedWorker(s *session) bool { return !s.used }
 func aloneWith(id string) func(*session) bool {
@@ -66,8 +66,8 @@ func aloneWith(id string) func(*session) bool {
 }
 
 // ran notes that a candidate runs in this worker.
-func (s *session) ran(id string) {
-	if s.used && s.only != id {
+func (s *session) ran(id string, finalist bool) {
+	if !finalist || (s.used && s.only != id) {
 		id = ""
 	}
 	s.used, s.only = true, id
