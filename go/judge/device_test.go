@@ -139,14 +139,14 @@ func TestAFinalistGetsAFreshWorker(t *testing.T) {
 	if finalists == before {
 		t.Error("the finalist ran in the search's worker")
 	}
-	if _, err := b.judge.Confirm(t.Context(), b.card, []Finalist{{Node: 1, Candidate: candidate, Variant: "v1"}}); err != nil {
+	if _, err := b.judge.Confirm(t.Context(), b.card, []Finalist{{Node: 1, Candidate: candidate, Variant: "v0"}}); err != nil {
 		t.Fatal(err)
 	}
 	if b.judge.workers.live != finalists {
 		t.Error("the finalist's worker was not kept for its next variant")
 	}
 	other := deviceCandidate(deviceKernel(good + " "))
-	if _, err := b.judge.Confirm(t.Context(), b.card, []Finalist{{Node: 2, Candidate: other, Variant: "v1"}}); err != nil {
+	if _, err := b.judge.Confirm(t.Context(), b.card, []Finalist{{Node: 2, Candidate: other, Variant: "v0"}}); err != nil {
 		t.Fatal(err)
 	}
 	if b.judge.workers.live == finalists {
