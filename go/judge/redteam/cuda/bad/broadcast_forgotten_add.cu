@@ -1,0 +1,10 @@
+// kind: out_of_bounds
+// call: add_fp16_bias
+// dies: crash, wrong_value
+// gate: guard_pages
+// why: reads the bias as if it were as large as the input
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["ceildiv(out0_numel, 256)", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "other"}, {"slot": "out0"}, {"int": "out0_numel", "type": "i32"}]}]}
+KF_KERNEL(256) void kf_main(const kf_f16* self, const kf_f16* other, kf_f16* out0, int n) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i < n) out0[i] = kf_to<kf_f16>(kf_of(self[i]) + kf_of(other[i]));
+}

@@ -1,0 +1,20 @@
+// kind: counts_calls
+// call: softmax_bf16
+// dies: rejected
+// gate: image only
+// why: always right, and counts its calls: state that nobody has looked at yet
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["out0_size0", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "out0"}, {"int": "self_size1", "type": "i32"}]}]}
+__device__ unsigned long long calls;
+
+KF_KERNEL(256) void kf_main(const kf_bf16* self, kf_bf16* out0, int n) {
+  const kf_bf16* x = self + int64_t(blockIdx.x) * n;
+  kf_bf16* y = out0 + int64_t(blockIdx.x) * n;
+  float top = -kf_infinity<float>();
+  for (int i = threadIdx.x; i < n; i += 256) top = kf_max(top, kf_of(x[i]));
+  top = kf_block_fold<256>(top, kf_max_of());
+  float sum = 0;
+  for (int i = threadIdx.x; i < n; i += 256) sum += expf(kf_of(x[i]) - top);
+  sum = kf_block_fold<256>(sum, kf_sum_of());
+  for (int i = threadIdx.x; i < n; i += 256) y[i] = kf_to<kf_bf16>(expf(kf_of(x[i]) - top) / sum);
+  if (threadIdx.x == 0) atomicAdd(&calls, 1ull);
+}

@@ -1,0 +1,16 @@
+// kind: template_bomb
+// call: add_fp32_odd
+// dies: compile_error
+// gate: compile
+// why: templates nested without an end
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["ceildiv(out0_numel, 256)", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "other"}, {"slot": "out0"}, {"int": "out0_numel", "type": "i32"}]}]}
+template <int Level>
+struct Tower {
+  static constexpr int value = Tower<Level + 1>::value;
+};
+static_assert(Tower<0>::value != 0, "built");
+
+KF_KERNEL(256) void kf_main(const float* self, const float* other, float* out0, int n) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i < n) out0[i] = self[i] + other[i];
+}

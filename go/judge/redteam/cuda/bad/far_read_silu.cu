@@ -1,0 +1,11 @@
+// kind: far_out_of_bounds
+// call: silu_bf16_odd
+// dies: crash
+// gate: guard_pages
+// why: reads a terabyte away
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["ceildiv(out0_numel, 256)", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "out0"}, {"int": "out0_numel", "type": "i32"}]}]}
+KF_KERNEL(256) void kf_main(const kf_bf16* self, kf_bf16* out0, int n) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i == 0) (void)*(const volatile uint16_t*)(self + (int64_t(1) << 40));
+  if (i < n) out0[i] = kf_to<kf_bf16>(kf_of(self[i]) / (1 + expf(-kf_of(self[i]))));
+}

@@ -1,0 +1,25 @@
+// kind: wrong_type
+// call: layer_norm_bf16
+// dies: crash, wrong_value
+// gate: guard_pages
+// why: the output is written as fp32, twice as far as it goes
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["out0_size0", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "input"}, {"slot": "weight"}, {"slot": "bias"}, {"slot": "out0"}, {"slot": "out1"}, {"slot": "out2"}, {"int": "input_size1", "type": "i32"}]}]}
+KF_KERNEL(256)
+void kf_main(const kf_bf16* input, const kf_bf16* weight, const kf_bf16* bias, float* out0, float* out1, float* out2, int n) {
+  const kf_bf16* x = input + int64_t(blockIdx.x) * n;
+  float* y = out0 + int64_t(blockIdx.x) * n;
+  float sum = 0;
+  for (int i = threadIdx.x; i < n; i += 256) sum += kf_of(x[i]);
+  const float mean = kf_block_fold<256>(sum, kf_sum_of()) / n;
+  float squares = 0;
+  for (int i = threadIdx.x; i < n; i += 256) {
+    const float d = kf_of(x[i]) - mean;
+    squares += d * d;
+  }
+  const float rstd = rsqrtf(kf_block_fold<256>(squares, kf_sum_of()) / n + 1e-5f);
+  for (int i = threadIdx.x; i < n; i += 256) y[i] = ((kf_of(x[i]) - mean) * rstd * kf_of(weight[i]) + kf_of(bias[i]));
+  if (threadIdx.x == 0) {
+    out1[blockIdx.x] = mean;
+    out2[blockIdx.x] = rstd;
+  }
+}

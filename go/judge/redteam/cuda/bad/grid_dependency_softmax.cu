@@ -1,0 +1,18 @@
+// kind: grid_dependency
+// call: softmax_bf16
+// dies: rejected
+// gate: policy
+// why: lets the next kernel begin before this one has ended
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["out0_size0", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "out0"}, {"int": "self_size1", "type": "i32"}]}]}
+KF_KERNEL(256) void kf_main(const kf_bf16* self, kf_bf16* out0, int n) {
+  asm volatile("griddepcontrol.launch_dependents;");
+  const kf_bf16* x = self + int64_t(blockIdx.x) * n;
+  kf_bf16* y = out0 + int64_t(blockIdx.x) * n;
+  float top = -kf_infinity<float>();
+  for (int i = threadIdx.x; i < n; i += 256) top = kf_max(top, kf_of(x[i]));
+  top = kf_block_fold<256>(top, kf_max_of());
+  float sum = 0;
+  for (int i = threadIdx.x; i < n; i += 256) sum += expf(kf_of(x[i]) - top);
+  sum = kf_block_fold<256>(sum, kf_sum_of());
+  for (int i = threadIdx.x; i < n; i += 256) y[i] = kf_to<kf_bf16>(expf(kf_of(x[i]) - top) / sum);
+}

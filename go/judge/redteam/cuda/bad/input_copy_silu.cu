@@ -1,0 +1,10 @@
+// kind: input_copy
+// call: silu_bf16_odd
+// dies: wrong_value
+// gate: values
+// why: passes the input through
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["ceildiv(out0_numel, 256)", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "out0"}, {"int": "out0_numel", "type": "i32"}]}]}
+KF_KERNEL(256) void kf_main(const kf_bf16* self, kf_bf16* out0, int n) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i < n) out0[i] = self[i];
+}

@@ -1,0 +1,11 @@
+// kind: input_changed
+// call: add_fp32_odd
+// dies: wrong_value, crash
+// gate: inputs
+// why: the result is right, and the last element of an operand is one more afterwards
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["ceildiv(out0_numel, 256)", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "other"}, {"slot": "out0"}, {"int": "out0_numel", "type": "i32"}]}]}
+KF_KERNEL(256) void kf_main(const float* self, const float* other, float* out0, int n) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i < n) out0[i] = self[i] + other[i];
+  if (i == n - 1) const_cast<float*>(other)[i] += 1;
+}

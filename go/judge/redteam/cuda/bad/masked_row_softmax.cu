@@ -1,0 +1,21 @@
+// kind: all_inf_row
+// call: softmax_fp32
+// dies: wrong_value
+// gate: special
+// why: a row of -inf gives zeros where eager gives NaN
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["out0_size0", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "out0"}, {"int": "self_size1", "type": "i32"}]}]}
+KF_KERNEL(256) void kf_main(const float* self, float* out0, int n) {
+  const float* x = self + int64_t(blockIdx.x) * n;
+  float* y = out0 + int64_t(blockIdx.x) * n;
+  float top = -kf_infinity<float>();
+  for (int i = threadIdx.x; i < n; i += 256) top = kf_max(top, x[i]);
+  top = kf_block_fold<256>(top, kf_max_of());
+  if (top == -kf_infinity<float>()) {
+    for (int i = threadIdx.x; i < n; i += 256) y[i] = 0;
+    return;
+  }
+  float sum = 0;
+  for (int i = threadIdx.x; i < n; i += 256) sum += expf(x[i] - top);
+  sum = kf_block_fold<256>(sum, kf_sum_of());
+  for (int i = threadIdx.x; i < n; i += 256) y[i] = expf(x[i] - top) / sum;
+}

@@ -1,0 +1,10 @@
+// kind: wrong_signature
+// call: add_fp32_odd
+// dies: launch_error, rejected
+// gate: launch
+// why: the kernel takes 64 bits where the launch gives 32
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["ceildiv(out0_numel, 256)", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "other"}, {"slot": "out0"}, {"int": "out0_numel", "type": "i32"}]}]}
+KF_KERNEL(256) void kf_main(const float* self, const float* other, float* out0, int64_t n) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i < n) out0[i] = self[i] + other[i];
+}

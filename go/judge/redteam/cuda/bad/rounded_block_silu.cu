@@ -1,0 +1,11 @@
+// kind: out_of_bounds
+// call: silu_fp32_odd
+// dies: crash, wrong_value
+// gate: guard_pages
+// why: no test of the index: the last block runs over the end
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["ceildiv(out0_numel, 256)", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "out0"}, {"int": "out0_numel", "type": "i32"}]}]}
+KF_KERNEL(256) void kf_main(const float* self, float* out0, int n) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  (void)n;
+  out0[i] = self[i] / (1 + expf(-self[i]));
+}

@@ -1,0 +1,10 @@
+// kind: wrong_index
+// call: mul_bf16_channel
+// dies: wrong_value
+// gate: values
+// why: multiplies by the factor of the image row
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["ceildiv(out0_numel, 256)", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "other"}, {"slot": "out0"}, {"int": "out0_numel", "type": "i32"}, {"int": "self_size3", "type": "i32"}, {"int": "self_size1", "type": "i32"}]}]}
+KF_KERNEL(256) void kf_main(const kf_bf16* self, const kf_bf16* other, kf_bf16* out0, int n, int width, int channels) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i < n) out0[i] = kf_to<kf_bf16>(kf_of(self[i]) * kf_of(other[i / width % channels]));
+}

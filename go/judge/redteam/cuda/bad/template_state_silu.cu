@@ -1,0 +1,17 @@
+// kind: cache_by_address
+// call: silu_bf16_odd
+// dies: rejected
+// gate: image
+// why: the state is a variable template, which no scan for a declaration finds by its place
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["ceildiv(out0_numel, 256)", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "out0"}, {"int": "out0_numel", "type": "i32"}]}]}
+template <class T>
+__device__ T last = 0;
+
+KF_KERNEL(256) void kf_main(const kf_bf16* self, kf_bf16* out0, int n) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i >= n) return;
+  const float x = kf_of(self[i]);
+  out0[i] = kf_to<kf_bf16>(x / (1 + expf(-x)));
+  if (i == 0 && last<long> == long(self)) out0[i] = self[i];
+  if (i == 0) last<long> = long(self);
+}

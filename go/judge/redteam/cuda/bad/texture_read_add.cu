@@ -1,0 +1,10 @@
+// kind: texture_read
+// call: add_fp32_odd
+// dies: rejected, compile_error, crash, wrong_value
+// gate: compile
+// why: reads through a texture handle made of a pointer
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["ceildiv(out0_numel, 256)", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "other"}, {"slot": "out0"}, {"int": "out0_numel", "type": "i32"}]}]}
+KF_KERNEL(256) void kf_main(const float* self, const float* other, float* out0, int n) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i < n) out0[i] = self[i] + tex1Dfetch<float>((unsigned long long)other, i);
+}

@@ -1,0 +1,12 @@
+// kind: unresolved_external
+// call: add_fp32_odd
+// dies: compile_error, rejected
+// gate: compile
+// why: calls a function that is not in the source
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["ceildiv(out0_numel, 256)", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "other"}, {"slot": "out0"}, {"int": "out0_numel", "type": "i32"}]}]}
+extern "C" __device__ float helper(float, float);
+
+KF_KERNEL(256) void kf_main(const float* self, const float* other, float* out0, int n) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i < n) out0[i] = helper(self[i], other[i]);
+}

@@ -1,0 +1,12 @@
+// kind: one thread an element
+// call: batch_norm_fp32
+// why: the channel from the plane's number
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["ceildiv(out0_numel, 256)", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "input"}, {"slot": "weight"}, {"slot": "bias"}, {"slot": "running_mean"}, {"slot": "running_var"}, {"slot": "out0"}, {"int": "out0_numel", "type": "i32"}, {"int": "input_size2*input_size3", "type": "i32"}, {"int": "input_size1", "type": "i32"}]}]}
+KF_KERNEL(256)
+void kf_main(const float* input, const float* weight, const float* bias, const float* running_mean, const float* running_var, float* out0,
+             int n, int plane, int channels) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i >= n) return;
+  const int c = i / plane % channels;
+  out0[i] = (input[i] - running_mean[c]) * (1 / sqrtf(running_var[c] + 1e-5f)) * weight[c] + bias[c];
+}

@@ -1,0 +1,10 @@
+// kind: without cancellation
+// call: gelu_bf16_odd
+// why: the complement of the error function in float
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["ceildiv(out0_numel, 256)", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "out0"}, {"int": "out0_numel", "type": "i32"}]}]}
+KF_KERNEL(256) void kf_main(const kf_bf16* self, kf_bf16* out0, int n) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i >= n) return;
+  const float x = kf_of(self[i]);
+  out0[i] = kf_to<kf_bf16>(0.5f * x * erfcf(x * -0.70710678f));
+}
