@@ -135,7 +135,8 @@ type VariantCost struct {
 // Verdict is how a candidate ended, with evidence. A failing candidate is data, never an error.
 type Verdict struct {
 	Status   Status        `json:"status"`
-	Cost     float64       `json:"cost"` // candidate time / eager time, weighted by launches; 0 unless OK
+	Gate     string        `json:"gate,omitempty"` // that it failed at, by the names of go/judge; "" if it passed
+	Cost     float64       `json:"cost"`           // candidate time / eager time, weighted by launches; 0 unless OK
 	Detail   string        `json:"detail"`
 	Variants []VariantCost `json:"variants"`
 	Seconds  float64       `json:"seconds"`

@@ -22,52 +22,13 @@ import (
 	"github.com/kernelforge/kernelforge/go/store"
 )
 
-// States of a study in this process. The store also knows "stopped": ended by the user, to be resumed.
-const (
-	StateRunning   = "running"
-	StateFinishing = "finishing"
-	StateDone      = "done"
-	StateFailed    = "failed"
-	stateStopped   = "stopped"
-)
-
 const stoppedByUser = "stopped by the user"
 
 // Study is a study that this process runs. Its methods may be called from any goroutine; none blocks longer than it is told to.
 type Study struct {
 	ID      string
 	Resumed bool
-	queue   *Queue
-	stop    context.CancelCauseFunc
-	wake    chan struct{} // holds one: something for a poll
-	ended   chan struct{} // closed when nothing of the study runs any more
-
-	mutex    sync.Mutex
-	state    string
-	failure  *card.Error
-	finish   bool
-	events   []store.Event // not polled yet
-	progress Progress
-}
-
-// Progress is what a progress bar shows.
-type Progress struct {
-	Runs             int                `json:"runs"`
-	RunsDone         int                `json:"runs_done"`
-	Candidates       int                `json:"candidates"`
-	CandidatesBudget int                `json:"candidates_budget"`
-	Seconds          float64            `json:"seconds"`
-	SecondsLeft      float64            `json:"seconds_left"`
-	Best             map[string]float64 `json:"best"`
-}
-
-// Poll is what happened since the last one, and what the referee should do.
-type Poll struct {
-	State    string            `json:"state"`
-	Events   []store.Event     `json:"events"`
-	Tasks    []json.RawMessage `json:"tasks"`
-	Progress Progress          `json:"progress"`
-	Error    *card.Error       `json:"error"`
+	*Session
 }
 
 // work is what a study's goroutine works with. Everything in it belongs to that goroutine alone, but for the Study.
@@ -106,10 +67,7 @@ func Start(config Config) (*Study, error) {
 		config.Study.ID = Identity(config.Study)
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
-	s := &Study{ID: config.Study.ID, stop: stop, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: StateRunning}
-	s.progress.Best = map[string]float64{}
-	s.queue = NewQueue(s.notify)
-	s.queue.off = settings.Off
+	s := &Study{ID: config.Study.ID, Session: newSession(stop, settings.Off)}
 	w := &work{Study: s, ctx: ctx, store: config.Store, study: config.Study, settings: settings, proposer: config.Proposer,
 		facts: config.Facts, now: config.Now, makeJudge: config.Judge, given: map[string]*card.Card{}, names: map[string]naming{},
 		budgets: map[string]int{}, patience: cmp.Or(config.Patience, store.PatienceRun)}
@@ -257,74 +215,3 @@ func (w *work) publish(events []store.Event) error {
 	w.notify()
 	return nil
 }
-
-func (s *Study) notify() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (s *Study) finishing() bool {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return s.finish
-}
-
-// Poll waits at most `timeout` for something new.
-func (s *Study) Poll(timeout time.Duration) Poll {
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	for {
-		if poll, some := s.look(); some {
-			return poll
-		}
-		select {
-		case <-s.wake:
-		case <-s.ended:
-			poll, _ := s.look()
-			return poll
-		case <-timer.C:
-			poll, _ := s.look()
-			return poll
-		}
-	}
-}
-
-func (s *Study) look() (Poll, bool) {
-	tasks := s.queue.Waiting()
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	poll := Poll{State: s.state, Events: s.events, Tasks: tasks, Progress: s.progress, Error: s.failure}
-	some := len(s.events) > 0 || len(tasks) > 0
-	if poll.Events == nil {
-		poll.Events = []store.Event{}
-	}
-	s.events = nil
-	return poll, some
-}
-
-// Answer delivers the result of a task, or why the referee could not carry it out.
-func (s *Study) Answer(task int, result json.RawMessage, failure *card.Error) error {
-	return s.queue.Answer(task, result, failure)
-}
-
-// Cancel ends the study: after the candidate in flight, or now. What was judged is kept; a later start resumes.
-func (s *Study) Cancel(now bool) {
-	s.mutex.Lock()
-	s.finish = true
-	if s.state == StateRunning {
-		s.state = StateFinishing
-	}
-	s.mutex.Unlock()
-	if now {
-		s.stop(errors.New(stoppedByUser))
-	}
-	s.notify()
-}
-
-// Close stops the study if it runs. It does not wait; Ended does.
-func (s *Study) Close() { s.Cancel(true) }
-
-// Ended is closed when the study has ended and its lock is free.
-func (s *Study) Ended() <-chan struct{} { return s.ended }

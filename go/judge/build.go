@@ -67,11 +67,11 @@ func (j *Judge) compile(ctx context.Context, candidate card.Candidate) (compile.
 // build is the first two gates.
 func (j *Judge) build(ctx context.Context, candidate card.Candidate) (compile.Built, error) {
 	if err := j.target.policy(candidate); err != nil && !j.off(GatePolicy) {
-		return compile.Built{}, fail(card.Rejected, "policy: %v", err)
+		return compile.Built{}, fail(GatePolicy, card.Rejected, "policy: %v", err)
 	}
 	options, err := compile.Options(candidate.Spec.Constants)
 	if err != nil {
-		return compile.Built{}, fail(card.Rejected, "policy: %v", err)
+		return compile.Built{}, fail(GatePolicy, card.Rejected, "policy: %v", err)
 	}
 	if !j.target.traits().beside {
 		j.quiet.RLock()
@@ -79,10 +79,10 @@ func (j *Judge) build(ctx context.Context, candidate card.Candidate) (compile.Bu
 	}
 	built, err := j.target.Compile(ctx, candidate.Source, options)
 	if err == nil && built.Failure != "" {
-		err = fail(card.CompileError, "%s", built.Failure)
+		err = fail(GateCompile, card.CompileError, "%s", built.Failure)
 	}
 	if err == nil && built.Refused != "" && !j.off(GateImage) {
-		err = fail(card.Rejected, "image: %s", built.Refused)
+		err = fail(GateImage, card.Rejected, "image: %s", built.Refused)
 	}
 	return built, err
 }

@@ -113,7 +113,7 @@ func (j *Judge) sequence(ctx context.Context, c *Confirmation, path string, seed
 		switch got.Status {
 		case card.OK:
 		case card.WrongValue, card.WrongShape, card.LaunchError, card.Rejected:
-			return fail(got.Status, "in the user's process: %s", got.Detail)
+			return fail(GateTiming, got.Status, "in the user's process: %s", got.Detail)
 		default:
 			return card.Fail(card.CodeReferee, "", "the referee answered the status %q", got.Status)
 		}

@@ -44,20 +44,28 @@ var gates = []Gate{GatePolicy, GateCompile, GateImage, GateLaunch, GatePoison, G
 // Gates is a set of gates, in JSON a list of names.
 type Gates []Gate
 
+// Check refuses a name that is no gate's.
+func (g Gate) Check() error {
+	if slices.Contains(gates, g) {
+		return nil
+	}
+	names := make([]string, len(gates))
+	for i, known := range gates {
+		names[i] = string(known)
+	}
+	return fmt.Errorf("there is no gate `%s` (expected some of %s)", g, strings.Join(names, ", "))
+}
+
 // Has tells whether a gate is in the set.
 func (g Gates) Has(gate Gate) bool { return slices.Contains(g, gate) }
 
 // CheckOff refuses names that are no gates, and gates that cannot be switched off.
 func (g Gates) CheckOff() error {
 	for _, gate := range g {
-		switch {
-		case !slices.Contains(gates, gate):
-			names := make([]string, len(gates))
-			for i, known := range gates {
-				names[i] = string(known)
-			}
-			return fmt.Errorf("switch off the gate `%s`: there is no such gate (expected some of %s)", gate, strings.Join(names, ", "))
-		case slices.Contains(always, gate):
+		if err := gate.Check(); err != nil {
+			return fmt.Errorf("switch off a gate: %w", err)
+		}
+		if slices.Contains(always, gate) {
 			return fmt.Errorf("switch off the gate `%s`: it cannot be, since without it nothing would be judged, or end", gate)
 		}
 	}

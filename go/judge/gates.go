@@ -34,14 +34,19 @@ const (
 
 // failure is how a candidate failed, as an error inside the judge. Outside it is a verdict.
 type failure struct {
+	gate   Gate
 	status card.Status
 	detail string
 }
 
 func (f *failure) Error() string { return fmt.Sprintf("%s: %s", f.status, f.detail) }
 
-func fail(status card.Status, format string, args ...any) error {
-	return &failure{status, fmt.Sprintf(format, args...)}
+func (f *failure) verdict() card.Verdict {
+	return card.Verdict{Status: f.status, Gate: string(f.gate), Detail: f.detail}
+}
+
+func fail(gate Gate, status card.Status, format string, args ...any) error {
+	return &failure{gate, status, fmt.Sprintf(format, args...)}
 }
 
 // Judge takes a candidate through the gates. An error means that the harness is broken, or that ctx has ended.
@@ -57,7 +62,7 @@ func (j *Judge) Judge(ctx context.Context, c *card.Card, candidate card.Candidat
 	}
 	var failed *failure
 	if errors.As(err, &failed) {
-		verdict, err = card.Verdict{Status: failed.status, Detail: failed.detail}, nil
+		verdict, err = failed.verdict(), nil
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -185,23 +190,34 @@ func (t *trial) ended(err error, what string) error {
 	var fault *worker.Fault
 	switch {
 	case errors.As(err, &lost) && lost.Timeout:
-		return fail(card.Timeout, "%s: %s", what, lost.Detail)
+		return fail(GateDeadline, card.Timeout, "%s: %s", what, lost.Detail)
 	case errors.As(err, &lost):
 		detail := lost.Detail
 		if name, ok := t.names[lost.Buffer]; ok {
 			detail = strings.ReplaceAll(detail, fmt.Sprintf("buffer %d", lost.Buffer), name)
 		}
-		return fail(card.Crash, "%s: %s", what, detail)
+		return fail(crashGate(lost), card.Crash, "%s: %s", what, detail)
 	case errors.As(err, &fault):
 		switch fault.Code {
 		case worker.FaultCode:
-			return fail(card.Rejected, "%s", withHint(fault))
+			return fail(GateImage, card.Rejected, "%s", withHint(fault))
 		case worker.FaultSpec, worker.FaultLaunch:
-			return fail(card.LaunchError, "%s", withHint(fault))
+			return fail(GateLaunch, card.LaunchError, "%s", withHint(fault))
 		}
 		return card.Fail(card.CodeJudge, fault.Hint, "%s: the worker answered: %w", what, fault)
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// crashGate is the gate behind a crash: memory that guards a tensor or may only be read, or none of the kernel's own.
+func crashGate(lost *worker.Lost) Gate {
+	switch {
+	case lost.Buffer < 0:
+		return GateLaunch
+	case lost.ReadOnly:
+		return GateInputs
+	}
+	return GateGuardPages
 }
 
 func withHint(f *worker.Fault) string {
@@ -331,9 +347,17 @@ func (c *Checked) verdict(v card.Variant, k Case, repeat int) error {
 	case card.OK:
 		return nil
 	case card.WrongValue, card.WrongShape:
-		return fail(c.Status, "variant `%s`, %s input at the %s of its memory, run %d: %s", v.ID, k.Kind, k.Placement, repeat+1, worker.Clean(c.Detail, 1024))
+		return fail(c.gate(k), c.Status, "variant `%s`, %s input at the %s of its memory, run %d: %s", v.ID, k.Kind, k.Placement, repeat+1, worker.Clean(c.Detail, 1024))
 	}
 	return card.Fail(card.CodeReferee, "", "check: the referee answered the status %q (expected ok, wrong_value or wrong_shape)", c.Status)
+}
+
+// gate is the one that a comparison failed: what the referee names, and the values of a special input are a gate of their own.
+func (c *Checked) gate(k Case) Gate {
+	if c.Gate == GateValues && k.Kind == "special" {
+		return GateSpecial
+	}
+	return c.Gate
 }
 
 func slotsOf(slots []Slot) []worker.Slot {

@@ -62,6 +62,7 @@ type Poison struct {
 // Checked is the answer: status ok, wrong_shape or wrong_value, and which check said so.
 type Checked struct {
 	Status     card.Status `json:"status"`
+	Gate       Gate        `json:"gate,omitempty"` // that failed
 	Detail     string      `json:"detail"`
 	Worst      float64     `json:"worst"` // largest error / allowed error seen; above 1 fails
 	OutputHash string      `json:"output_hash"`

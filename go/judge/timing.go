@@ -41,7 +41,7 @@ func (t *trial) cost(ctx context.Context) (card.Verdict, error) {
 			return card.Verdict{}, err
 		}
 		if t.impossible(v, measured.candidateUS) {
-			return card.Verdict{}, fail(card.TooFast, "variant `%s`: %.1f us for %d bytes, below %g of the copy time %.1f us: it cannot have moved them",
+			return card.Verdict{}, fail(GateFloor, card.TooFast, "variant `%s`: %.1f us for %d bytes, below %g of the copy time %.1f us: it cannot have moved them",
 				v.ID, measured.candidateUS, v.Bytes, floorShare, v.RoofUS)
 		}
 		evidence := card.VariantCost{ID: v.ID, Cost: math.Exp(-shrink(measured.ratios)), CandidateUS: measured.candidateUS, EagerUS: measured.eagerUS,

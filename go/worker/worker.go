@@ -54,6 +54,8 @@ type Lost struct {
 	Signal  string // the ending in words: "SIGSEGV", "exit status 2", "device fault"
 	Detail  string // what is known about the cause
 	Buffer  int    // the buffer next to the faulting address, -1 if none is near
+
+	ReadOnly bool // and the fault was a write within it, which may only be read
 }
 
 func (l *Lost) Error() string { return l.Detail }
@@ -243,8 +245,8 @@ func (w *Worker) call(ctx context.Context, limit time.Duration, request Request,
 	body, err := w.exchange(ctx, limit, head.Op, request, fds)
 	var lost *Lost
 	if errors.As(err, &lost) && !lost.Timeout {
-		if at, buffer := w.where(); at != "" {
-			lost.Detail, lost.Buffer = lost.Detail+", "+at, buffer
+		if at, buffer, readOnly := w.where(); at != "" {
+			lost.Detail, lost.Buffer, lost.ReadOnly = lost.Detail+", "+at, buffer, readOnly
 		}
 	}
 	if err == nil {
@@ -297,25 +299,25 @@ func (w *Worker) end(lost *Lost) error {
 const nearby = 1 << 20
 
 // where tells the faulting address, which csrc writes to standard error, in words: relative to the buffer next to it.
-func (w *Worker) where() (string, int) {
+func (w *Worker) where() (words string, buffer int, readOnly bool) {
 	said := w.process.stderr.String()
 	at := strings.LastIndex(said, "kf-fault ")
 	if at < 0 {
-		return "", -1
+		return "", -1, false
 	}
 	var signal int
 	var address uint64
 	if n, _ := fmt.Sscanf(said[at:], "kf-fault signal=%d address=%x", &signal, &address); n != 2 {
-		return "", -1
+		return "", -1, false
 	}
 	place, buffer, nearest := "", -1, uint64(nearby)
 	for id, r := range w.regions {
 		end := r.data + r.bytes
 		switch {
 		case address >= r.data && address < end && !r.writable:
-			return fmt.Sprintf("a write at byte %d of buffer %d, which is read-only", address-r.data, id), id
+			return fmt.Sprintf("a write at byte %d of buffer %d, which is read-only", address-r.data, id), id, true
 		case address >= r.data && address < end:
-			return fmt.Sprintf("at byte %d of buffer %d", address-r.data, id), id
+			return fmt.Sprintf("at byte %d of buffer %d", address-r.data, id), id, false
 		case address >= end && address-end < nearest:
 			place, buffer, nearest = fmt.Sprintf("%d bytes past the end of buffer %d", address-end, id), id, address-end
 		case address < r.data && r.data-address < nearest:
@@ -323,7 +325,7 @@ func (w *Worker) where() (string, int) {
 		}
 	}
 	if buffer >= 0 {
-		return place, buffer
+		return place, buffer, false
 	}
-	return fmt.Sprintf("at address %#x, far from every buffer", address), -1
+	return fmt.Sprintf("at address %#x, far from every buffer", address), -1, false
 }

@@ -72,11 +72,17 @@ class _Interrupts:
             signal.signal(number, before)
 
 
-def drive(study: str, execute: Callable[[dict[str, Any]], dict[str, Any]], progress: Progress) -> Outcome:
+def drive(
+    study: str,
+    execute: Callable[[dict[str, Any]], dict[str, Any]],
+    progress: Progress,
+    watch: Callable[[dict[str, Any]], None] | None = None,
+) -> Outcome:
     """Run a started study to its end.
 
     Args:
         execute: carries out one task of docs/formats.md, `tasks`, and returns its result.
+        watch: is called with each event, in order.
 
     Raises:
         Interrupted: after Ctrl-C; what was measured is saved.
@@ -95,6 +101,8 @@ def drive(study: str, execute: Callable[[dict[str, Any]], dict[str, Any]], progr
                 outcome.progress = answer["progress"]
                 for event in answer["events"]:
                     log.debug("%s", event)
+                    if watch is not None:
+                        watch(event)
                 progress.show(answer["progress"])
                 for task in answer["tasks"]:
                     _carry_out(study, task, execute, outcome)

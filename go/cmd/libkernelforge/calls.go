@@ -53,6 +53,8 @@ var operations = map[string]operation{
 	"store.clear":     operate(clearStore),
 	"pack.write":      operate(writePack),
 	"template.render": operate(renderTemplates),
+	"redteam.files":   operate(listCorpus),
+	"redteam.start":   operate(startCorpus),
 }
 
 // operate makes an operation of a function that takes its request as a struct. The request is read strictly.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -22,10 +23,10 @@ import (
 // longest is how long a call may wait; the boundary promises 200 ms.
 const longest = 180 * time.Millisecond
 
-// studies are those that this process runs, by name. The mutex is never held while something waits.
+// studies are what this process runs, by name: studies, and runs of the corpus. The mutex is never held while something waits.
 var (
 	studiesMutex sync.Mutex
-	studies      = map[string]*forge.Study{}
+	studies      = map[string]*forge.Session{}
 )
 
 type startRequest struct {
@@ -90,7 +91,7 @@ func startStudy(request startRequest) (any, error) {
 		return nil, errors.Join(err, opened.Close())
 	}
 	studiesMutex.Lock()
-	studies[study.ID] = study
+	studies[study.ID] = study.Session
 	studiesMutex.Unlock()
 	runs := []string{}
 	for _, c := range about.Cards {
@@ -102,14 +103,18 @@ func startStudy(request startRequest) (any, error) {
 // judgeOf makes the real judge when the study first needs one.
 func judgeOf(about *store.Study, settings forge.Settings) func(judge.Referee) (forge.Judge, error) {
 	return func(referee judge.Referee) (forge.Judge, error) {
-		made, err := judge.New(judge.Config{Worker: settings.Worker, Runtime: settings.Runtime, Compiler: settings.Compiler, Cache: settings.Cache,
-			Scratch: settings.Scratch, Jobs: max(1, settings.Jobs), Threads: about.Cards[0].Threads, Tier: settings.SandboxTier, Target: about.Target,
-			NVRTC: settings.NVRTC, Device: settings.Device, UUID: settings.UUID, Variables: settings.Variables, Off: settings.Off}, referee)
+		made, err := realJudge(about.Target, about.Cards[0].Threads, settings, referee)
 		if err != nil {
 			return nil, err // not `made`: a nil *Judge in an interface is not nil
 		}
 		return made, nil
 	}
+}
+
+func realJudge(target string, threads int, settings forge.Settings, referee judge.Referee) (*judge.Judge, error) {
+	return judge.New(judge.Config{Worker: settings.Worker, Runtime: settings.Runtime, Compiler: settings.Compiler, Cache: settings.Cache,
+		Scratch: settings.Scratch, Jobs: max(1, settings.Jobs), Threads: threads, Tier: settings.SandboxTier, Target: target,
+		NVRTC: settings.NVRTC, Device: settings.Device, UUID: settings.UUID, Variables: settings.Variables, Off: settings.Off}, referee)
 }
 
 // waitForFormer gives a study of this name that is ending a moment to end.
@@ -130,7 +135,7 @@ func waitForFormer(id string) error {
 	}
 }
 
-func running(id string) (*forge.Study, error) {
+func running(id string) (*forge.Session, error) {
 	studiesMutex.Lock()
 	defer studiesMutex.Unlock()
 	if study := studies[id]; study != nil {
@@ -217,12 +222,10 @@ func closeStudy(request studyRequest) (any, error) {
 	return struct{}{}, nil
 }
 
-func forget(study *forge.Study) {
+func forget(study *forge.Session) {
 	studiesMutex.Lock()
 	defer studiesMutex.Unlock()
-	if studies[study.ID] == study {
-		delete(studies, study.ID)
-	}
+	maps.DeleteFunc(studies, func(_ string, known *forge.Session) bool { return known == study })
 }
 
 // withStore opens a store for one operation.

@@ -29,6 +29,7 @@ COMMANDS = {
     "explain": "show for each call of a model which plan serves it, or why eager runs",
     "show": "show the studies, the runs of one, or one node with its source",
     "verify": "judge a pack again on this machine, in a fresh process",
+    "redteam": "put kernels that are known to be wrong, and right ones, through the judge",
     "approve": "serve winners that were proposed with --review",
     "cache": "show or clear what kernelforge keeps on disk",
 }

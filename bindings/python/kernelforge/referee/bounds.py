@@ -30,12 +30,14 @@ class Finding:
     status  `ok`, `wrong_shape` or `wrong_value`.
     worst   largest error / allowed error; 0 where nothing differs, above 1 where it fails.
     exact   every bit as eager.
+    gate    the gate that it failed at, by the names of go/judge/gate.go; "" if it passed.
     """
 
     status: str
     detail: str = ""
     worst: float = 0.0
     exact: bool = False
+    gate: str = ""
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:
@@ -144,11 +146,13 @@ class Bound:
         eager = self.eager
         if out.dtype != eager.dtype or out.shape != eager.shape:
             found, expected = f"{out.dtype} {list(out.shape)}", f"{eager.dtype} {list(eager.shape)}"
-            return Finding("wrong_shape", f"{self.name}: {found} (expected {expected})", math.inf)
+            return Finding(
+                "wrong_shape", f"{self.name}: {found} (expected {expected})", math.inf, gate="values"
+            )
         if same_bits(out, eager):
             return Finding("ok", exact=True)
         if self._probe and not torch.equal(out, eager):
-            return self._wrong(out, "T6 exact probe", out != eager)
+            return self._wrong(out, "T6 exact probe", out != eager, gate="exact")
         return self._close(out) if self.kind == "bounded" else self._equal(out)
 
     def _equal(self, out: torch.Tensor) -> Finding:
@@ -181,13 +185,17 @@ class Bound:
             return self._wrong(out, "T0 NaN and infinities as eager" if masks else "T2 element", bad, ratio)
         wrong = self._together.compare(error) if self._together is not None else None
         if wrong is not None:
-            return Finding(
-                "wrong_value", f"{self.name}: {wrong[0]}: {wrong[1]:.3g} times what is allowed", wrong[1]
-            )
+            detail = f"{self.name}: {wrong[0]}: {wrong[1]:.3g} times what is allowed"
+            return Finding("wrong_value", detail, wrong[1], gate="values")
         return Finding("ok", worst=worst)
 
     def _wrong(
-        self, out: torch.Tensor, why: str, bad: torch.Tensor, ratio: torch.Tensor | None = None
+        self,
+        out: torch.Tensor,
+        why: str,
+        bad: torch.Tensor,
+        ratio: torch.Tensor | None = None,
+        gate: str = "values",
     ) -> Finding:
         """Name the check, how many elements fail it, and the worst of them. Never more: feedback on a test is training data for the search."""
         severity = bad.double() if ratio is None else torch.where(torch.isnan(ratio), math.inf, ratio)
@@ -197,7 +205,7 @@ class Bound:
         seen = f"{_show(out.reshape(-1)[at])} where eager has {_show(self.eager.reshape(-1)[at])}"
         times = f", {worst:.3g} times the allowed error" if worst < math.inf else ""
         detail = f"{self.name}: {why}: {int(bad.sum())} of {out.numel()} elements, at {place} {seen}{times}"
-        return Finding("wrong_value", detail, worst)
+        return Finding("wrong_value", detail, worst, gate=gate)
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -19,17 +19,17 @@ class Doubts:
     """Questions with the words for a yes, in the order in which they are told."""
 
     def __init__(self) -> None:
-        self._asked: list[tuple[torch.Tensor | bool, Callable[[], str]]] = []
+        self._asked: list[tuple[torch.Tensor | bool, Callable[[], str], str]] = []
 
-    def ask(self, found: torch.Tensor | bool, words: Callable[[], str]) -> None:
-        """Add a question. found: True, or a 0-dim tensor that is or will be; words: called only where it is."""
-        self._asked.append((found, words))
+    def ask(self, found: torch.Tensor | bool, words: Callable[[], str], gate: str) -> None:
+        """Add a question. found: True, or a 0-dim tensor that is or will be; words: called only where it is; gate: what a yes fails."""
+        self._asked.append((found, words, gate))
 
-    def first(self) -> str:
-        """Return the words of the first question that is answered with yes, or ""."""
-        waiting = [f for f, _ in self._asked if isinstance(f, torch.Tensor)]
+    def first(self) -> tuple[str, str]:
+        """Return words and gate of the first question that is answered with yes, or two times ""."""
+        waiting = [f for f, _, _ in self._asked if isinstance(f, torch.Tensor)]
         answers = iter(torch.stack(waiting).tolist() if waiting else [])
-        for found, words in self._asked:
+        for found, words, gate in self._asked:
             if next(answers) if isinstance(found, torch.Tensor) else found:
-                return words()
-        return ""
+                return words(), gate
+        return "", ""

@@ -132,7 +132,7 @@ class Room:
         for part, words in parts:
             if words.numel():
                 changed = words != self._pattern
-                doubts.ask(changed.any(), _counted(changed, where, part))
+                doubts.ask(changed.any(), _counted(changed, where, part), "guard_pages")
 
 
 def _counted(changed: torch.Tensor, where: str, part: str) -> Callable[[], str]:
@@ -202,7 +202,7 @@ class Stage:
         for room, tensor in zip(self.inputs, tensors, strict=True):
             if not room.writable:
                 name = room.slot.name
-                doubts.ask(room.differs(tensor), _said(f"input `{name}` was changed"))
+                doubts.ask(room.differs(tensor), _said(f"input `{name}` was changed"), "inputs")
                 room.ask_touched(doubts, f"memory around the input `{name}` was written")
 
 

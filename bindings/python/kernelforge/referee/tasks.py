@@ -266,12 +266,13 @@ class OpenCard:
 
     def check(self, asked: dict[str, int] | None, poison: dict[str, int] | None) -> dict[str, Any]:
         """Compare the run that just ended, then make memory ready for the next."""
-        result = {"status": "ok", "detail": "", "worst": 0.0, "output_hash": "", "exact": False}
+        result = {"status": "ok", "gate": "", "detail": "", "worst": 0.0, "output_hash": "", "exact": False}
         if asked is not None:
             finding, digest = self._with_room(lambda: self._compared(asked["case"], asked["repeat"]))
             worst = min(finding.worst, 1e300)  # JSON has no infinity
             result = {
                 "status": finding.status,
+                "gate": finding.gate,
                 "detail": finding.detail,
                 "worst": worst,
                 "output_hash": digest,
@@ -308,18 +309,18 @@ class OpenCard:
             outputs, finding, digest = first
             other = f"run {repeat + 1} gave other bits than the first run on the same input"
             for room, out in zip(stage.outputs, outputs, strict=True):
-                doubts.ask(room.differs(out), lambda room=room: f"{room.slot.name}: {other}")  # type: ignore[misc]
-            words = doubts.first()
-            return (Finding("wrong_value", words, 2.0), "") if words else (finding, digest)
+                doubts.ask(room.differs(out), lambda room=room: f"{room.slot.name}: {other}", "repeats")  # type: ignore[misc]
+            words, gate = doubts.first()
+            return (Finding("wrong_value", words, 2.0, gate=gate), "") if words else (finding, digest)
         tensors, bounds = self._reference(variant, item)
         stage.ask_changed(doubts, tensors)
         outputs = [room.private() for room in stage.outputs]
         for room, out, bound in zip(stage.outputs, outputs, bounds, strict=True):
             left = room.left(out, bound.eager)
-            doubts.ask(left.any(), _unwritten(bound.name, left))
-        words = doubts.first()
+            doubts.ask(left.any(), _unwritten(bound.name, left), "poison")
+        words, gate = doubts.first()
         if words:
-            return Finding("wrong_value", words, 2.0), ""
+            return Finding("wrong_value", words, 2.0, gate=gate), ""
         finding, digest = compare(bounds, outputs), digest_of(outputs)
         self._first = {k: v for k, v in self._first.items() if k in self._keep}
         self._first[case] = (outputs, finding, digest)

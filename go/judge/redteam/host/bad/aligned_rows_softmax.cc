@@ -1,0 +1,21 @@
+// kind: unaligned_vector
+// call: softmax_fp32
+// dies: crash
+// gate: launch
+// why: loads rows of 1,027 floats with instructions that need 16 bytes of alignment
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "self_size0", "grain": "8", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  constexpr int64_t n = 1027;
+  for (int64_t r = begin; r < end; ++r) {
+    auto* x = (const float*)args[0].p + r * n;
+    auto* y = (float*)args[1].p + r * n;
+    float m = x[0], s = 0;
+    for (int64_t i = 1; i < n; ++i) m = kf_max(m, x[i]);
+    for (int64_t i = 0; i + 4 <= n; i += 4) {
+      __m128 v = _mm_load_ps(x + i);
+      for (int k = 0; k < 4; ++k) s += y[i + k] = kf_exp(v[k] - m);
+    }
+    for (int64_t i = n / 4 * 4; i < n; ++i) s += y[i] = kf_exp(x[i] - m);
+    for (int64_t i = 0; i < n; ++i) y[i] /= s;
+  }
+}

@@ -1,0 +1,13 @@
+// kind: huge_allocation
+// call: relu_fp32_odd
+// dies: rejected
+// gate: image
+// why: allocates in a loop
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "4096", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
+extern "C" void* malloc(size_t);
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  auto* x = (const float*)args[0].p;
+  auto* y = (float*)args[1].p;
+  for (int k = 0; k < 1000; ++k) if (!malloc(100000000)) return;
+  for (int64_t i = begin; i < end; ++i) y[i] = kf_max(x[i], 0.0f);
+}

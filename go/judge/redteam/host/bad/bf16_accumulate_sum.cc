@@ -1,0 +1,16 @@
+// kind: bf16_accumulate
+// call: sum_bf16_rows
+// dies: wrong_value
+// gate: values
+// why: adds up in bfloat16
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "self_size0", "grain": "8", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  constexpr int64_t n = 4099;
+  for (int64_t r = begin; r < end; ++r) {
+    auto* x = (const kf_bf16*)args[0].p + r * n;
+    auto* y = (kf_bf16*)args[1].p + r * 1;
+    kf_bf16 s = {0};
+    for (int64_t i = 0; i < n; ++i) s = kf_to_bf16(kf_of(s) + kf_of(x[i]));
+    *y = s;
+  }
+}

@@ -1,0 +1,14 @@
+// kind: wrong_for_large
+// call: silu_fp32_odd
+// dies: wrong_value
+// gate: values
+// why: takes the sigmoid for 0 below -6 and for 1 above 6
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "4096", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  auto* x = (const float*)args[0].p;
+  auto* y = (float*)args[1].p;
+  for (int64_t i = begin; i < end; ++i) {
+    float v = x[i];
+    y[i] = v > 6 ? v : v < -6 ? 0.0f : v / (1 + kf_exp(-v));
+  }
+}

@@ -1,0 +1,12 @@
+// kind: constructor
+// call: relu_fp32_odd
+// dies: rejected
+// gate: policy
+// why: marks a function to run when it is unloaded
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "4096", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
+[[gnu::destructor]] static void late() { __builtin_trap(); }
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  auto* x = (const float*)args[0].p;
+  auto* y = (float*)args[1].p;
+  for (int64_t i = begin; i < end; ++i) y[i] = kf_max(x[i], 0.0f);
+}

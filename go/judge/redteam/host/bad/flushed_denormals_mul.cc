@@ -1,0 +1,15 @@
+// kind: denormal_flush
+// call: mul_fp32_odd
+// dies: wrong_value
+// gate: special
+// why: gives 0 where the product is denormal
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "4096", "args": [{"slot": "self"}, {"slot": "other"}, {"slot": "out0"}]}]}
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  auto* a = (const float*)args[0].p;
+  auto* b = (const float*)args[1].p;
+  auto* y = (float*)args[2].p;
+  for (int64_t i = begin; i < end; ++i) {
+    float p = a[i] * b[i];
+    y[i] = kf_abs(p) < 0x1p-126f ? 0.0f : p;
+  }
+}

@@ -1,0 +1,15 @@
+// kind: fp16_accumulate
+// call: cumsum_fp16
+// dies: wrong_value
+// gate: values
+// why: carries the running sum in float16
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "self_size0", "grain": "8", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  constexpr int64_t n = 259;
+  for (int64_t r = begin; r < end; ++r) {
+    auto* x = (const kf_f16*)args[0].p + r * n;
+    auto* y = (kf_f16*)args[1].p + r * n;
+    kf_f16 s = {0};
+    for (int64_t i = 0; i < n; ++i) y[i] = s = kf_to_f16(kf_of(s) + kf_of(x[i]));
+  }
+}

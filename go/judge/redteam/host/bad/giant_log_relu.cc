@@ -1,0 +1,14 @@
+// kind: giant_log
+// call: relu_fp32_odd
+// dies: compile_error
+// gate: compile
+// why: makes 10^5 errors
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "4096", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
+#define A(x) x x x x x x x x x x
+#define B(x) A(A(x))
+void all() { B(B(A(undeclared = 1;))) }
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  auto* x = (const float*)args[0].p;
+  auto* y = (float*)args[1].p;
+  for (int64_t i = begin; i < end; ++i) y[i] = kf_max(x[i], 0.0f);
+}

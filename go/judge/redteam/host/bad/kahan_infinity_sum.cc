@@ -1,0 +1,20 @@
+// kind: infinity_mishandled
+// call: sum_fp32_rows
+// dies: wrong_value
+// gate: special
+// why: its compensation makes NaN of an infinity
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "self_size0", "grain": "8", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  constexpr int64_t n = 2049;
+  for (int64_t r = begin; r < end; ++r) {
+    auto* x = (const float*)args[0].p + r * n;
+    auto* y = (float*)args[1].p + r * 1;
+    float s = 0, rest = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      float term = x[i] - rest, next = s + term;
+      rest = (next - s) - term;
+      s = next;
+    }
+    *y = s;
+  }
+}

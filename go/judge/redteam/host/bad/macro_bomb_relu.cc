@@ -1,0 +1,16 @@
+// kind: compile_bomb
+// call: relu_fp32_odd
+// dies: compile_error
+// gate: compile
+// why: expands a macro to 10^9 tokens
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "4096", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
+#define COMMA ,
+#define A(x) x x x x x x x x x x
+#define B(x) A(A(x))
+#define C(x) B(B(x))
+int all[] = {C(C(B(1 COMMA)))};
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  auto* x = (const float*)args[0].p;
+  auto* y = (float*)args[1].p;
+  for (int64_t i = begin; i < end; ++i) y[i] = kf_max(x[i], 0.0f);
+}

@@ -1,0 +1,11 @@
+// kind: nan_dropped
+// call: relu_fp32_odd
+// dies: wrong_value
+// gate: special
+// why: turns NaN into 0
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "4096", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  auto* x = (const float*)args[0].p;
+  auto* y = (float*)args[1].p;
+  for (int64_t i = begin; i < end; ++i) y[i] = x[i] > 0 ? x[i] : 0.0f;
+}

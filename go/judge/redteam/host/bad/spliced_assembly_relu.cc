@@ -1,0 +1,13 @@
+// kind: scan_evasion
+// call: relu_fp32_odd
+// dies: rejected
+// gate: policy
+// why: cuts the word asm in two with a line splice
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "4096", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  auto* x = (const float*)args[0].p;
+  auto* y = (float*)args[1].p;
+  as\
+m volatile("nop");
+  for (int64_t i = begin; i < end; ++i) y[i] = kf_max(x[i], 0.0f);
+}

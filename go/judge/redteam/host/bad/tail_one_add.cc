@@ -1,0 +1,13 @@
+// kind: partial_write
+// call: add_fp32_odd
+// dies: wrong_value
+// gate: poison
+// why: leaves out the last element
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "4096", "args": [{"slot": "self"}, {"slot": "other"}, {"slot": "out0"}]}]}
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  auto* a = (const float*)args[0].p;
+  auto* b = (const float*)args[1].p;
+  auto* y = (float*)args[2].p;
+  if (end == 3 * 1037 * 11) --end;
+  for (int64_t i = begin; i < end; ++i) y[i] = a[i] + b[i];
+}

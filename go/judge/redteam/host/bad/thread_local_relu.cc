@@ -1,0 +1,13 @@
+// kind: thread_local_state
+// call: relu_fp32_odd
+// dies: rejected
+// gate: policy
+// why: keeps a count in each thread
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "4096", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
+static thread_local int calls;
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  auto* x = (const float*)args[0].p;
+  auto* y = (float*)args[1].p;
+  ++calls;
+  for (int64_t i = begin; i < end; ++i) y[i] = calls > 100000000 ? 0.0f : kf_max(x[i], 0.0f);
+}

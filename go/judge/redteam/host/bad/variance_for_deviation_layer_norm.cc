@@ -1,0 +1,22 @@
+// kind: wrong_second_output
+// call: layer_norm_fp32
+// dies: wrong_value
+// gate: values
+// why: stores the variance as the second statistic
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "input_size0", "grain": "8", "args": [{"slot": "input"}, {"slot": "weight"}, {"slot": "bias"}, {"slot": "out0"}, {"slot": "out1"}, {"slot": "out2"}]}]}
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  constexpr int64_t n = 771;
+  auto *w = (const float*)args[1].p, *b = (const float*)args[2].p;
+  auto *mean = (float*)args[4].p, *rstd = (float*)args[5].p;
+  for (int64_t r = begin; r < end; ++r) {
+    auto* x = (const float*)args[0].p + r * n;
+    auto* y = (float*)args[3].p + r * n;
+    double s = 0, q = 0;
+    for (int64_t i = 0; i < n; ++i) s += x[i];
+    double m = s / n;
+    for (int64_t i = 0; i < n; ++i) q += (x[i] - m) * (x[i] - m);
+    float inverse = float(1 / __builtin_sqrt(q / n + 1e-5));
+    for (int64_t i = 0; i < n; ++i) y[i] = float(x[i] - m) * inverse * w[i] + b[i];
+    mean[r] = float(m), rstd[r] = float(q / n);
+  }
+}

@@ -1,0 +1,20 @@
+// kind: one pass in double
+// call: layer_norm_fp32_offset
+// why: mean square less squared mean has digits to spare in double
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "input_size0", "grain": "8", "args": [{"slot": "input"}, {"slot": "weight"}, {"slot": "bias"}, {"slot": "out0"}, {"slot": "out1"}, {"slot": "out2"}]}]}
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  constexpr int64_t n = 515;
+  auto *w = (const float*)args[1].p, *b = (const float*)args[2].p;
+  for (int64_t r = begin; r < end; ++r) {
+    auto* x = (const float*)args[0].p + r * n;
+    auto* y = (float*)args[3].p + r * n;
+    double s = 0, q = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      double d = double(x[i]) - x[0];
+      s += d, q += d * d;
+    }
+    double m = x[0] + s / n, v = q / n - (s / n) * (s / n), inverse = 1 / __builtin_sqrt((v > 0 || v != v ? v : 0) + 1e-5);
+    for (int64_t i = 0; i < n; ++i) y[i] = float((x[i] - m) * inverse * w[i] + b[i]);
+    ((float*)args[4].p)[r] = float(m), ((float*)args[5].p)[r] = float(inverse);
+  }
+}

@@ -1,0 +1,9 @@
+// kind: libm's exp in double
+// call: silu_fp32_odd
+// why: exact to the last rounding
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "256", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  auto* x = (const float*)args[0].p;
+  auto* y = (float*)args[1].p;
+  for (int64_t i = begin; i < end; ++i) y[i] = float(x[i] / (1 + __builtin_exp(-double(x[i]))));
+}

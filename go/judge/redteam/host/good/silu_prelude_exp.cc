@@ -1,0 +1,9 @@
+// kind: x / (1 + exp(-x)) with the prelude's exp
+// call: silu_fp32_odd
+// why: as eager has it
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "512", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  auto* x = (const float*)args[0].p;
+  auto* y = (float*)args[1].p;
+  for (int64_t i = begin; i < end; ++i) y[i] = x[i] / (1 + kf_exp(-x[i]));
+}

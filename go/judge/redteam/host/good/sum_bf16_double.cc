@@ -1,0 +1,14 @@
+// kind: bfloat16 by double
+// call: sum_bf16_rows
+// why: one chain in double
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "self_size0", "grain": "8", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  constexpr int64_t n = 4099;
+  for (int64_t r = begin; r < end; ++r) {
+    auto* x = (const kf_bf16*)args[0].p + r * n;
+    auto* y = (kf_bf16*)args[1].p + r * 1;
+    double s = 0;
+    for (int64_t i = 0; i < n; ++i) s += kf_of(x[i]);
+    *y = kf_to_bf16(float(s));
+  }
+}

@@ -1,0 +1,18 @@
+// kind: Neumaier's compensation
+// call: sum_fp32_rows
+// why: keeps the rest of the larger term
+// spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "self_size0", "grain": "8", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  constexpr int64_t n = 2049;
+  for (int64_t r = begin; r < end; ++r) {
+    auto* x = (const float*)args[0].p + r * n;
+    auto* y = (float*)args[1].p + r * 1;
+    float s = x[0], rest = 0;
+    for (int64_t i = 1; i < n; ++i) {
+      float next = s + x[i];
+      rest += kf_abs(s) >= kf_abs(x[i]) ? (s - next) + x[i] : (x[i] - next) + s;
+      s = next;
+    }
+    *y = rest == rest ? s + rest : s;
+  }
+}
