@@ -115,10 +115,14 @@ func (cudaBatchNormPlanes) Build(c *card.Card, _ propose.Facts, p Point) (card.C
 			constants["PLANES"] = "3"
 		}
 	}
-	constants["EVEN"] = boolean(!strided || everyVariant(c, func(call card.Call) bool {
+	even := !strided || everyVariant(c, func(call card.Call) bool {
 		in := argument(call, "input")
 		return areaOf(call)%vector == 0 && in.Strides[0]%vector == 0 && in.Strides[1]%vector == 0
-	}))
+	})
+	constants["EVEN"] = boolean(even)
+	if !even {
+		constants["ALIGNED"] = "0" // of the tensors' addresses, not of the rows'
+	}
 	work := fmt.Sprintf("ceildiv(input_numel, %d)", p["VEC"]*p["THREADS"]*p["UNROLL"])
 	return card.Candidate{
 		Source: cudaPage("batch_norm_planes", map[string]string{"parameters": s.parameters(), "save": saving(c)}),

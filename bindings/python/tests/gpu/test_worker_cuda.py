@@ -172,7 +172,7 @@ def test_a_wild_access_ends_the_worker_and_nothing_else(bench: Bench, name: str,
     answer = bench.run(HEAD + body)
     print(name, json.dumps(answer))
     assert not answer["ok"] and answer["error"]["code"] == "device_fault", answer
-    assert bench.worker.process.wait(20) != 0  # it ended by itself
+    assert bench.worker.process.wait(20) == 0  # it answered, then ended by itself: its context is lost
     assert torch.equal(bench.x, kept) and torch.equal(
         bench.x + 1, kept + 1
     )  # our context and our data are whole

@@ -6,17 +6,21 @@ using A = kf_acc<T>;
 
 // N elements in arithmetic; element by element where the tensor's address is odd (`aligned` is one answer for the whole kernel).
 template <int N, class X> KF_INLINE kf_vec<kf_acc<X>, N> get(const X* p, bool aligned) {
-  if (aligned) return kf_wide(kf_load<N>(p));
+  if (!ODD || aligned) return kf_wide(kf_load<N>(p));
   kf_vec<kf_acc<X>, N> v;
+  if constexpr (ODD) {
 #pragma unroll
-  for (int e = 0; e < N; ++e) v[e] = kf_of(p[e]);
+    for (int e = 0; e < N; ++e) v[e] = kf_of(p[e]);
+  }
   return v;
 }
 template <int N, bool Once = false, class X, class Y> KF_INLINE void put(X* p, const kf_vec<Y, N>& v, bool aligned) {
   const kf_vec<X, N> w = kf_narrow<X>(v);
-  if (aligned) return kf_store<Once>(p, w);
+  if (!ODD || aligned) return kf_store<Once>(p, w);
+  if constexpr (ODD) {
 #pragma unroll
-  for (int e = 0; e < N; ++e) p[e] = w[e];
+    for (int e = 0; e < N; ++e) p[e] = w[e];
+  }
 }
 template <int N, class X> KF_INLINE kf_vec<X, N> all_of(X x) {
   kf_vec<X, N> v;
