@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
-	"github.com/kernelforge/kernelforge/go/compile"
 	"github.com/kernelforge/kernelforge/go/cuda/fake"
 	"github.com/kernelforge/kernelforge/go/worker"
 )
@@ -303,93 +302,6 @@ func TestAJudgeForADeviceIsMade(t *testing.T) {
 		if err == nil {
 			j.Shutdown()
 		}
-	}
-}
-
-// beside is the host as if its compiler disturbed nothing.
-type beside struct {
-	*onHost
-	count *int
-}
-
-func (b beside) traits() traits {
-	t := b.onHost.traits()
-	t.beside = true
-	return t
-}
-
-func (b beside) Compile(ctx context.Context, source string, options []string) (compile.Built, error) {
-	*b.count++
-	return b.onHost.Compile(ctx, source, options)
-}
-
-func TestACompileThatWasBegunAheadIsUsedOnce(t *testing.T) {
-	b := fakeOnHost(t)
-	compiles := 0
-	b.judge.target = beside{b.judge.target.(*onHost), &compiles}
-	b.open(t)
-	candidate := b.candidate(kernel(good))
-	b.judge.Ahead(t.Context(), candidate)
-	b.judge.Ahead(t.Context(), candidate)
-	refused := b.candidate(kernel("asm(\"nop\");"))
-	b.judge.Ahead(t.Context(), refused)
-	for range 2 {
-		verdict, err := b.judge.Judge(t.Context(), b.card, candidate)
-		if err != nil || verdict.Status != card.OK {
-			t.Fatalf("found %+v, %v", verdict, err)
-		}
-	}
-	if compiles != 2 { // the second judgement asks again: a cache is the compiler's own
-		t.Errorf("%d compiles (expected 2)", compiles)
-	}
-	if verdict, err := b.judge.Judge(t.Context(), b.card, refused); err != nil || verdict.Status != card.Rejected {
-		t.Errorf("a refusal that was found ahead: %+v, %v", verdict, err)
-	}
-	b.judge.Ahead(t.Context(), b.candidate(kernel(good+"// never judged"))) // its end is waited for at the shutdown
-}
-
-func TestTheHostCompilesNothingBesideItsMeasurements(t *testing.T) {
-	b := fakeOnHost(t)
-	b.open(t)
-	b.judge.Ahead(t.Context(), b.candidate(kernel(good)))
-	if len(b.judge.ahead) != 0 {
-		t.Error("a compile was begun beside the measurements")
-	}
-}
-
-// frugal is the host with a device's sparing search.
-type frugal struct{ *onHost }
-
-func (f frugal) traits() traits {
-	t := f.onHost.traits()
-	t.repeats, t.thorough = 1, 1
-	return t
-}
-
-func TestASearchMaySpareWhatFinalistsGetInFull(t *testing.T) {
-	b := fakeOnHost(t)
-	b.card.Variants[1].Calls = 100 // the heaviest
-	b.judge.target = frugal{b.judge.target.(*onHost)}
-	b.open(t)
-	if verdict := b.verdict(t, kernel(good)); verdict.Status != card.OK {
-		t.Fatalf("found %+v", verdict)
-	}
-	heavy, light, after := repeats+3, patterns, 2 // of the heaviest alone once more after the timing
-	if want := heavy + light + 1 + after; b.referee.checks != want {
-		t.Errorf("%d checks in the search (expected %d)", b.referee.checks, want)
-	}
-	b.referee.checks = 0
-	b.referee.confirm = func(Plan, string, int, int64) (*Confirmed, error) {
-		return &Confirmed{Status: card.WrongValue, Detail: "stop"}, nil
-	}
-	if _, err := b.judge.Confirm(t.Context(), b.card, []Finalist{{Node: 1, Candidate: b.candidate(kernel(good)), Variant: "v0"}}); err != nil {
-		t.Fatal(err)
-	}
-	if want := 4*repeats + 1; b.referee.checks != want {
-		t.Errorf("%d checks of a finalist (expected %d: every case as often)", b.referee.checks, want)
-	}
-	if first := heaviestFirst(b.card.Variants)[0].ID; first != "v1" {
-		t.Errorf("the heaviest variant is `%s` (expected v1)", first)
 	}
 }
 

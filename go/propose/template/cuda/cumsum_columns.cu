@@ -61,7 +61,7 @@ KF_KERNEL(THREADS) void kf_sums(
 ) {
 // @walks
   if (VEC > 1 && aligned_tensor<VEC>(self) && aligned_tensor<VEC>(out)) all<VEC, false>(out, self, parts, vectors, columns, length, to, from);
-  else if constexpr (VEC == 1 || ODD) all<1, false>(out, self, parts, elements, columns, length, to, from);
+  else if constexpr (VEC == 1 || SHIFTED) all<1, false>(out, self, parts, elements, columns, length, to, from);
 }
 #endif
 
@@ -73,5 +73,5 @@ KF_KERNEL(THREADS) void kf_main(
   C* parts = nullptr;
 #endif
   if (VEC > 1 && aligned_tensor<VEC>(self) && aligned_tensor<VEC>(out)) all<VEC, true>(out, self, parts, vectors, columns, length, to, from);
-  else if constexpr (VEC == 1 || ODD) all<1, true>(out, self, parts, elements, columns, length, to, from);
+  else if constexpr (VEC == 1 || SHIFTED) all<1, true>(out, self, parts, elements, columns, length, to, from);
 }

@@ -77,7 +77,7 @@ KF_KERNEL(THREADS) void kf_sums(
   const Line l = line(out, self, elements, item, rows, length, to, from);
   C total = C(0);
   if (VEC > 1 && aligned_tensor<VEC>(self)) total = sum<VEC>(l, lane);
-  else if constexpr (VEC == 1 || ODD) total = sum<1>(l, lane);
+  else if constexpr (VEC == 1 || SHIFTED) total = sum<1>(l, lane);
   total = kf_block_fold<THREADS, TEAM>(total, Plus());
   if (lane == 0 && item < rows * PARTS) parts[item] = total;
 }
@@ -96,5 +96,5 @@ KF_KERNEL(THREADS) void kf_main(
 #endif
   const INDEX each = (length + PARTS * VEC - 1) / (PARTS * VEC) * VEC;
   if (VEC > 1 && aligned_tensor<VEC>(self) && aligned_tensor<VEC>(out)) scan<VEC>(l, lane, (each + TEAM * VEC - 1) / (TEAM * VEC), carry);
-  else if constexpr (VEC == 1 || ODD) scan<1>(l, lane, (each + TEAM - 1) / TEAM, carry);
+  else if constexpr (VEC == 1 || SHIFTED) scan<1>(l, lane, (each + TEAM - 1) / TEAM, carry);
 }

@@ -108,7 +108,7 @@ KF_KERNEL(THREADS) void kf_main(
   C* parts = nullptr;
 #endif
   if (VEC > 1 && aligned_tensor<VEC>(self)) columns<VEC>(shared, self, out, parts, vectors, elements, row_elements, length, outputs, numel);
-  else if constexpr (VEC == 1 || ODD) columns<1>(shared, self, out, parts, elements, elements, row_elements, length, outputs, numel);
+  else if constexpr (VEC == 1 || SHIFTED) columns<1>(shared, self, out, parts, elements, elements, row_elements, length, outputs, numel);
 }
 
 // @include join.cuh

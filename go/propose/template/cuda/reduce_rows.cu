@@ -79,7 +79,7 @@ KF_KERNEL(THREADS) void kf_main(
       };
       const INDEX count = length / VEC, each = (count + PARTS - 1) / PARTS, begin = part * each;
       x = some<VEC>(row, begin + lane, begin + each < count ? begin + each : count, vector);
-    } else if constexpr (ODD) {
+    } else if constexpr (SHIFTED) {
       const INDEX each = (length / VEC + PARTS - 1) / PARTS * VEC, begin = part * each;
       x = some<1>(row, begin + lane, begin + each < length ? begin + each : length, place);
     }

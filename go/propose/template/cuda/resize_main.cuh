@@ -30,5 +30,5 @@ KF_KERNEL(THREADS) void kf_main(
   const kf_divider<INDEX> middle = {middle_n, middle_n_magic}, outer = {outer_n, outer_n_magic};
   const bool aligned = aligned_tensor<VEC>(out) && (!LAST || aligned_tensor<VEC>(self));
   if (VEC > 1 && aligned) run<VEC>(out, {{vectors_n, vectors_n_magic}, middle, outer, to_n, to_c, to_h, to_w}, in, s, count / VEC);
-  else if constexpr (VEC == 1 || ODD) run<1>(out, {{inner_n, inner_n_magic}, middle, outer, to_n, to_c, to_h, to_w}, in, s, count);
+  else if constexpr (VEC == 1 || SHIFTED) run<1>(out, {{inner_n, inner_n_magic}, middle, outer, to_n, to_c, to_h, to_w}, in, s, count);
 }

@@ -6,18 +6,22 @@ using A = kf_acc<T>;
 
 // N elements in arithmetic; element by element where the tensor's address is odd (`aligned` is one answer for the whole kernel).
 template <int N, class X> KF_INLINE kf_vec<kf_acc<X>, N> get(const X* p, bool aligned) {
-  if (!ODD || aligned) return kf_wide(kf_load<N>(p));
-  kf_vec<kf_acc<X>, N> v;
-  if constexpr (ODD) {
+  if constexpr (!SHIFTED) {
+    return kf_wide(kf_load<N>(p));
+  } else {
+    if (aligned) return kf_wide(kf_load<N>(p));
+    kf_vec<kf_acc<X>, N> v;
 #pragma unroll
     for (int e = 0; e < N; ++e) v[e] = kf_of(p[e]);
+    return v;
   }
-  return v;
 }
 template <int N, bool Once = false, class X, class Y> KF_INLINE void put(X* p, const kf_vec<Y, N>& v, bool aligned) {
   const kf_vec<X, N> w = kf_narrow<X>(v);
-  if (!ODD || aligned) return kf_store<Once>(p, w);
-  if constexpr (ODD) {
+  if constexpr (!SHIFTED) {
+    kf_store<Once>(p, w);
+  } else {
+    if (aligned) return kf_store<Once>(p, w);
 #pragma unroll
     for (int e = 0; e < N; ++e) p[e] = w[e];
   }

@@ -87,5 +87,5 @@ KF_INLINE void all(const Operands& on, const Walk<1 + ARITY, DIMS>& vectors, con
       return;
     }
   }
-  if constexpr (VEC == 1 || ODD) run<1>(on, elements, count);
+  if constexpr (VEC == 1 || SHIFTED) run<1>(on, elements, count);
 }

@@ -69,5 +69,5 @@ KF_KERNEL(THREADS) void kf_main(
     batch.find(t, offset);
   };
   if (VEC > 1 && aligned_tensor<VEC>(out) && aligned_tensor<VEC>(src)) move<VEC>(square, s, squares, find);
-  else if constexpr (VEC == 1 || ODD) move<1>(square, s, squares, find);
+  else if constexpr (VEC == 1 || SHIFTED) move<1>(square, s, squares, find);
 }
