@@ -139,6 +139,11 @@ func (cudaBatchNormChannels) Build(c *card.Card, _ propose.Facts, p Point) (card
 	s.size("channels", "input_size1")
 	down := fmt.Sprintf("(%d / min(input_size1 / %d, %d))", p["THREADS"], p["VEC"], p["THREADS"])
 	work := fmt.Sprintf("ceildiv(input_numel / input_size1, %d * %s)", p["ROWS"], down)
+	constants["WHOLE"] = boolean(everyVariant(c, func(call card.Call) bool {
+		in := argument(call, "input")
+		across := min(in.Sizes[1]/int64(p["VEC"]), int64(p["THREADS"]))
+		return numel(in)/in.Sizes[1]%(int64(p["ROWS"])*(int64(p["THREADS"])/across)) == 0
+	}))
 	return card.Candidate{
 		Source: cudaPage("batch_norm_channels", map[string]string{"parameters": s.parameters(), "save": saving(c)}),
 		Spec:   deviceSpec(c, p, constants, []card.Kernel{launch("kf_main", work, p["THREADS"], s)}),

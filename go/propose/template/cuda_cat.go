@@ -93,7 +93,7 @@ func (cudaCat) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, er
 	s, lines, largest := catSignature(c, p["VEC"])
 	element := bitsType(c.Variants[0].Call.Outputs[0].DType)
 	constants := map[string]string{
-		"OUT": element, "IN0": element, "RESULT": element, "ARITY": "1", "UNIT": strconv.Itoa(w.units()), "DIMS": strconv.Itoa(len(w.sizes)), "INDEX": s.index(),
+		"OUT": element, "IN0": element, "RESULT": element, "ARITY": "1", "WHOLE": "0", "UNIT": strconv.Itoa(w.units()), "DIMS": strconv.Itoa(len(w.sizes)), "INDEX": s.index(),
 	}
 	kernel := launch("kf_main", waves(fmt.Sprintf("ceildiv(%s, %d)", largest, p["VEC"]*p["THREADS"]*p["UNROLL"]), p), p["THREADS"], s)
 	kernel.Grid[1] = strconv.Itoa(inputs)

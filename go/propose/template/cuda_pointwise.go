@@ -121,7 +121,9 @@ func (cudaPointwise) Build(c *card.Card, _ propose.Facts, p Point) (card.Candida
 	}
 	s.size("count", "out0_numel")
 	walks := w.declare(&s, "", p["VEC"])
-	work := fmt.Sprintf("ceildiv(out0_numel, %d)", p["VEC"]*p["THREADS"]*p["UNROLL"])
+	tile := p["VEC"] * p["THREADS"] * p["UNROLL"]
+	constants["WHOLE"] = boolean(everyVariant(c, func(call card.Call) bool { return numelOf(call.Outputs[0].Sizes)%int64(tile) == 0 }))
+	work := fmt.Sprintf("ceildiv(out0_numel, %d)", tile)
 	return card.Candidate{
 		Source: cudaPage("pointwise", map[string]string{"operation": form.text, "parameters": s.parameters(), "walks": fill + walks}),
 		Spec:   deviceSpec(c, p, constants, []card.Kernel{launch("kf_main", waves(work, p), p["THREADS"], s)}),

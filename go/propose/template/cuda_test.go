@@ -1,6 +1,7 @@
 package template
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"regexp"
@@ -334,6 +335,26 @@ func TestOnlyKnownAddressesAreCalledAligned(t *testing.T) {
 					t.Errorf("%s of %s with addresses of %d bytes: ALIGNED is %q (expected %q)", family.Name(), c.Overload, bytes, got, want)
 				}
 			}
+		}
+	}
+}
+
+func TestWholeTilesAreClaimedForEveryVariantOrNone(t *testing.T) {
+	for _, c := range []struct {
+		sizes [][]int64
+		want  string
+	}{{[][]int64{{2048}, {6144}}, "1"}, {[][]int64{{2048}, {2047}}, "0"}, {[][]int64{{1}}, "0"}} {
+		made := &card.Card{Target: "cuda", Overload: "aten::relu"}
+		for i, sizes := range c.sizes {
+			one := cudaCall("relu", "float16", laid(sizes), sizes, dataArg("self", "float16", sizes...))
+			made.Variants = append(made.Variants, card.Variant{ID: fmt.Sprint("v", i), Call: one, Calls: 1, EagerUS: 1})
+		}
+		candidate, err := Make(cudaPointwise{}, made, h200, Point{"VEC": 8, "THREADS": 256, "UNROLL": 1, "WAVES": 0, "ONCE": 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := candidate.Spec.Constants["WHOLE"]; got != c.want {
+			t.Errorf("%v: WHOLE is %q (expected %q)", c.sizes, got, c.want)
 		}
 	}
 }

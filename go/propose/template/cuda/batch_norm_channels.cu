@@ -3,7 +3,7 @@
 // Idea: a thread keeps the terms of VEC channels and goes down ROWS positions, of which up to four are loaded before the first is used. Bound:
 // copy of the bytes.
 // Works for: dense positions of any number; VEC divides the channels. Weight and bias of any floating type or absent.
-// Parameters the tree may change: THREADS, ROWS, VEC (elements of an access).
+// Parameters the tree may change: THREADS, ROWS, VEC (elements of an access). WHOLE: every block of the card's calls has all its positions.
 // Numerics: eager's operations in eager's order, in float (double for double).
 
 // @include rows.cuh
@@ -34,14 +34,14 @@ KF_KERNEL(THREADS) void kf_main(
 #pragma unroll 1
     for (int done = 0; done < ROWS; done += FLYING) {
       const int64_t row = first + done * down;
-      if (row >= positions) break;
+      if (!WHOLE && row >= positions) break;
       kf_vec<A, VEC> v[FLYING];
 #pragma unroll
       for (int r = 0; r < FLYING; ++r)
-        if (row + r * down < positions) v[r] = get<VEC>(x + (row + r * down) * channels + channel, aligned);
+        if (WHOLE || row + r * down < positions) v[r] = get<VEC>(x + (row + r * down) * channels + channel, aligned);
 #pragma unroll
       for (int r = 0; r < FLYING; ++r) {
-        if (row + r * down >= positions) break;
+        if (!WHOLE && row + r * down >= positions) break;
 #pragma unroll
         for (int e = 0; e < VEC; ++e) v[r][e] = applied(v[r][e], terms[e]);
         put<VEC>(out + (row + r * down) * channels + channel, v[r], aligned);

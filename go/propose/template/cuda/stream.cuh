@@ -60,16 +60,18 @@ template <int N, int U> KF_INLINE void tile(const Operands& on, const Walk<1 + A
 }
 
 // `count` vectors of N elements, shared by all blocks. The last tile, which may be partly empty, goes vector by vector: a loop is a quarter of the
-// code, and one block in many has it.
+// code, and one block in many has it. WHOLE: every count of the card is of whole tiles.
 template <int N> KF_INLINE void run(const Operands& on, const Walk<1 + ARITY, DIMS>& walk, INDEX count) {
   constexpr INDEX TILE = THREADS * UNROLL;
   for (INDEX start = INDEX(blockIdx.x) * TILE; start < count; start += INDEX(gridDim.x) * TILE) {
-    if (start + TILE <= count) {
+    if (WHOLE || start + TILE <= count) {
       tile<N, UNROLL>(on, walk, start + INDEX(threadIdx.x));
       continue;
     }
+    if constexpr (!WHOLE) {
 #pragma unroll 1
-    for (INDEX i = start + INDEX(threadIdx.x); i < count; i += THREADS) tile<N, 1>(on, walk, i);
+      for (INDEX i = start + INDEX(threadIdx.x); i < count; i += THREADS) tile<N, 1>(on, walk, i);
+    }
   }
 }
 
@@ -82,8 +84,10 @@ KF_INLINE void all(const Operands& on, const Walk<1 + ARITY, DIMS>& vectors, con
     if (ARITY > 2 && UNIT & 8) aligned &= aligned_tensor<VEC>(on.c);
     if (aligned) {
       run<VEC>(on, vectors, count / VEC);
-      const INDEX i = count / VEC * VEC + INDEX(threadIdx.x);
-      if (DIMS == 1 && blockIdx.x == 0 && i < count) tile<1, 1>(on, elements, i);
+      if constexpr (DIMS == 1 && !WHOLE) {
+        const INDEX i = count / VEC * VEC + INDEX(threadIdx.x);
+        if (blockIdx.x == 0 && i < count) tile<1, 1>(on, elements, i);
+      }
       return;
     }
   }
