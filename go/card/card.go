@@ -140,6 +140,7 @@ type Verdict struct {
 	Detail   string        `json:"detail"`
 	Variants []VariantCost `json:"variants"`
 	Seconds  float64       `json:"seconds"`
+	Tier     int           `json:"tier,omitempty"` // of the sandbox in which it was compiled and ran
 
 	CompileMS float64 `json:"compile_ms,omitempty"` // 0: refused before the compiler, or taken from its cache
 }

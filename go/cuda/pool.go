@@ -19,6 +19,7 @@ import (
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/compile"
 	"github.com/kernelforge/kernelforge/go/worker"
+	"github.com/kernelforge/kernelforge/go/worker/sandbox"
 )
 
 // Config is what a pool works with.
@@ -30,6 +31,7 @@ type Config struct {
 	Scratch string         // an existing folder
 	Cache   *compile.Cache // nil keeps nothing
 	Jobs    int            // servers at most
+	Tier    int            // of the sandbox
 }
 
 const (
@@ -199,19 +201,28 @@ func (p *Pool) give(s *server) {
 
 // start starts a server and greets it.
 func (p *Pool) start(ctx context.Context, where []string) (*server, greeted, error) {
+	where = absolute(where)
 	command := exec.Command(p.config.Program, "compile-cuda")
 	command.Dir, command.Env = p.scratch, worker.Environment(p.scratch)
+	discard, err := worker.Furnish(command, p.room(where), p.scratch)
+	if err != nil {
+		return nil, greeted{}, card.Fail(card.CodeJudge, compile.ScratchHint, "compile: %w", err)
+	}
+	defer discard()
 	started, err := worker.StartServer(command)
 	if err != nil {
 		return nil, greeted{}, card.Fail(card.CodeJudge, "build it with `make build`, or install again with pip", "compile: start `%s`: %w", p.config.Program, err)
 	}
 	var answer greeted
-	err = started.Ask(ctx, startLimit, "hello", greeting{Places: absolute(where), Driver: p.config.Driver / 1000, Prelude: Prelude}, &answer)
+	err = started.Ask(ctx, startLimit, "hello", greeting{Places: where, Driver: p.config.Driver / 1000, Prelude: Prelude}, &answer)
 	switch {
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	case err != nil:
 		err = card.Fail(card.CodeJudge, "`kernelforge doctor` checks the worker and NVRTC", "compile: start `%s`: %w; it said: %s", p.config.Program, err, started.Said())
+	case answer.Sandbox.Tier < p.config.Tier:
+		err = card.Fail(card.CodeJudge, worker.TierHint, "compile: start `%s`: it reached sandbox tier %d (expected %d): it could %s", p.config.Program,
+			answer.Sandbox.Tier, p.config.Tier, worker.Clean(strings.Join(answer.Sandbox.Lacks(p.config.Tier), "; "), 512))
 	case answer.Path == "":
 		err = p.none(answer.Tried)
 	}
@@ -221,6 +232,20 @@ func (p *Pool) start(ctx context.Context, where []string) (*server, greeted, err
 	}
 	return &server{Server: started}, answer, nil
 }
+
+// room is what a server may reach: libraries, NVRTC's among them, and nothing that it could write.
+func (p *Pool) room(places []string) sandbox.Room {
+	room := worker.Room(p.config.Tier, worker.LoaderPath())
+	for _, place := range places {
+		if filepath.IsAbs(place) {
+			room.Read = append(room.Read, filepath.Dir(place))
+		}
+	}
+	return room
+}
+
+// Sandbox is what the first server found when it tried its walls.
+func (p *Pool) Sandbox() sandbox.Report { return p.found.Sandbox }
 
 // none says why no NVRTC was taken.
 func (p *Pool) none(tried []string) error {

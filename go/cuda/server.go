@@ -10,6 +10,7 @@ import (
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/worker"
+	"github.com/kernelforge/kernelforge/go/worker/sandbox"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,6 +31,8 @@ type greeted struct {
 	Minor int      `json:"minor"`
 	Archs []int    `json:"archs"`
 	Tried []string `json:"tried"` // one line for each place, up to the one taken
+
+	Sandbox sandbox.Report `json:"sandbox"`
 }
 
 type job struct {
@@ -57,11 +60,12 @@ var serverLimits = map[int]uint64{
 
 // Serve is the mode `compile-cuda` of kernelforge-worker: frames on standard input, which is a socket, until it ends.
 func Serve(args []string) error {
-	if err := worker.Confine(args, serverLimits); err != nil {
+	room, err := sandbox.Confine(args, serverLimits)
+	if err != nil {
 		return err
 	}
 	_ = os.WriteFile("/proc/self/comm", []byte("kf-compile-cuda"), 0) // so that who looks at memory can tell it from a worker
-	if err := worker.Hide(); err != nil {
+	if err := sandbox.Hide(); err != nil {
 		return err
 	}
 	runtime.GOMAXPROCS(1)
@@ -69,15 +73,25 @@ func Serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	return serve(conn)
+	return serve(conn, func() (sandbox.Report, error) {
+		if err := sandbox.Seal(room); err != nil {
+			return sandbox.Report{}, err
+		}
+		return sandbox.Try(room), nil
+	})
 }
 
-func serve(conn *worker.Conn) error {
+// serve answers jobs. seal is called when NVRTC is open and before any source is here.
+func serve(conn *worker.Conn, seal func() (sandbox.Report, error)) error {
 	var hello greeting
 	if err := receive(conn, &hello); err != nil {
 		return err
 	}
 	library, answer := open(hello)
+	var err error
+	if answer.Sandbox, err = seal(); err != nil {
+		return err
+	}
 	if err := conn.Send(answer, nil); err != nil {
 		return err
 	}

@@ -160,7 +160,7 @@ func (r *run) keep(c judge.Confirmation, seconds float64) error {
 func (r *run) winner(c judge.Confirmation) (Winner, error) {
 	candidate := r.nodes[c.Node].Candidate
 	w := Winner{Plan: c.Plan, Evidence: Evidence{Ratio: c.Ratio, Low: c.Low, High: c.High, Samples: c.Samples, EagerUS: c.EagerUS,
-		KernelforgeUS: c.OursUS, Rule: c.Rule, Tier: r.settings.SandboxTier}}
+		KernelforgeUS: c.OursUS, Rule: c.Rule, Tier: c.Tier}}
 	w.ID, w.Card, w.Variant, w.Node = planID(r.card.ID, c.Variant, candidate.ID, c.Image), r.card.ID, c.Variant, c.Node
 	w.State = "approved"
 	if r.settings.Review {

@@ -49,11 +49,11 @@ type Config struct {
 type Settings struct {
 	Seed        int64    `json:"seed,omitempty"`
 	C           *float64 `json:"c,omitempty"`
-	Candidates  int      `json:"candidates,omitempty"` // for each run
-	Seconds     float64  `json:"seconds,omitempty"`    // for the study; 0: no limit
-	MaxCost     float64  `json:"max_cost,omitempty"`   // USD
-	MinGain     *float64 `json:"min_gain,omitempty"`   // part of the model's time
-	SandboxTier int      `json:"sandbox_tier,omitempty"`
+	Candidates  int      `json:"candidates,omitempty"`   // for each run
+	Seconds     float64  `json:"seconds,omitempty"`      // for the study; 0: no limit
+	MaxCost     float64  `json:"max_cost,omitempty"`     // USD
+	MinGain     *float64 `json:"min_gain,omitempty"`     // part of the model's time
+	SandboxTier *int     `json:"sandbox_tier,omitempty"` // nil: the best that holds here
 	Review      bool     `json:"review,omitempty"`
 	Worker      string   `json:"worker"`
 	Runtime     string   `json:"runtime"`

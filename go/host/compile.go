@@ -10,10 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/worker"
+	"github.com/kernelforge/kernelforge/go/worker/sandbox"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,6 +26,7 @@ type Job struct {
 	Prelude  string   `json:"prelude"`
 	Source   string   `json:"source"`
 	Seconds  uint64   `json:"cpu_seconds"`
+	Try      bool     `json:"try,omitempty"` // nothing is compiled: the process tries its own walls
 }
 
 // outcome is the frame that it writes; an image of Bytes follows when the compiler was content.
@@ -31,6 +34,8 @@ type outcome struct {
 	Ending string `json:"ending"` // "" when the compiler was content, else how it ended
 	Log    string `json:"log"`
 	Bytes  int    `json:"bytes"`
+
+	Sandbox *sandbox.Report `json:"sandbox,omitempty"` // of a job that tries
 }
 
 // Limits of one compile. A compiler has no cancel call, and bodies that take it minutes are real; CPU and wall limit are the parent's.
@@ -38,11 +43,20 @@ const (
 	memoryBytes = 4 << 30
 	maxJob      = 4 << 20
 	maxLog      = 1 << 20
+	mostStarted = 32 // processes of one compile: a compiler's are five
 )
 
-// Compile is the mode `compile` of kernelforge-worker: one source to one image, in the working directory, behind limits that the compiler
-// inherits.
-func Compile(in io.Reader, out io.Writer) error {
+var limits = map[int]uint64{
+	unix.RLIMIT_CORE: 0, unix.RLIMIT_AS: memoryBytes, unix.RLIMIT_FSIZE: worker.MaxImage, unix.RLIMIT_NOFILE: 256, unix.RLIMIT_MSGQUEUE: 0,
+}
+
+// Compile is the mode `compile` of kernelforge-worker: one source to one image, in the working directory. All of it happens in the room of the
+// arguments and on this thread, from which the compiler descends.
+func Compile(args []string, in io.Reader, out io.Writer) error {
+	room, err := sandbox.Confine(args, limits)
+	if err != nil {
+		return err
+	}
 	text, err := io.ReadAll(io.LimitReader(in, maxJob+1))
 	if err != nil || len(text) > maxJob {
 		return fmt.Errorf("compile: read the job: %d bytes (expected at most %d): %w", len(text), maxJob, err)
@@ -51,17 +65,55 @@ func Compile(in io.Reader, out io.Writer) error {
 	if err := card.Decode(text, &job); err != nil {
 		return fmt.Errorf("compile: read the job: %w", err)
 	}
-	runtime.LockOSThread() // no-new-privileges belongs to this thread, and the compiler is started from it
-	err = worker.Inherit(map[int]uint64{
-		unix.RLIMIT_CORE: 0, unix.RLIMIT_CPU: job.Seconds, unix.RLIMIT_AS: memoryBytes, unix.RLIMIT_FSIZE: worker.MaxImage, unix.RLIMIT_NOFILE: 256,
-	})
-	if err != nil {
+	if err := sandbox.Inherit(map[int]uint64{unix.RLIMIT_CPU: job.Seconds}); err != nil {
 		return err
+	}
+	if err := sandbox.Hide(); err != nil {
+		return err
+	}
+	if err := sandbox.Seal(room); err != nil {
+		return err
+	}
+	if room.Tier >= sandbox.Walls {
+		runtime.GOMAXPROCS(2)  // sandbox.Bound: one for this thread, one for who counts
+		debug.SetGCPercent(-1) // and nothing that waits for both
+		if err := sandbox.Bound(room.Processes); err != nil {
+			return err
+		}
+	}
+	if job.Try {
+		report := try(room)
+		return reply(out, outcome{Sandbox: &report}, nil)
 	}
 	result, image, err := job.run()
 	if err != nil {
 		return err
 	}
+	return reply(out, result, image)
+}
+
+// try makes the self-test's attempts, and those that need a compiler's rights: programs beside the toolchain, more processes than a compile has.
+func try(room sandbox.Room) sandbox.Report {
+	report := sandbox.Try(room)
+	if room.Secret == "" {
+		return report
+	}
+	err := exec.Command("/bin/sh", "-c", "exit 0").Run()
+	ran := sandbox.Attempt{What: "run a shell", Tier: sandbox.Walls, Stopped: err != nil, Found: "possible"}
+	if err != nil {
+		ran.Found = "EACCES"
+		if !errors.Is(err, unix.EACCES) {
+			ran.Found = err.Error()
+		}
+	}
+	report.Attempts = append(report.Attempts, ran, sandbox.TryProcesses(room))
+	for report.Tier > sandbox.Limits && len(report.Lacks(report.Tier)) > 0 {
+		report.Tier--
+	}
+	return report
+}
+
+func reply(out io.Writer, result outcome, image []byte) error {
 	body, err := json.Marshal(result)
 	if err != nil {
 		return err
@@ -72,7 +124,7 @@ func Compile(in io.Reader, out io.Writer) error {
 }
 
 func (job *Job) run() (outcome, []byte, error) {
-	for name, content := range map[string]string{"kf_kernel.h": job.Prelude, "candidate.cc": first + job.Source} {
+	for name, content := range map[string]string{"kf_kernel.h": job.Prelude + last, "candidate.cc": first + job.Source} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			return outcome{}, nil, fmt.Errorf("compile: %w", err)
 		}
@@ -89,11 +141,24 @@ func (job *Job) run() (outcome, []byte, error) {
 	if err != nil {
 		return outcome{}, nil, fmt.Errorf("compile: run `%s`: %w", job.Compiler, err)
 	}
-	image, err := os.ReadFile("candidate.so") // not larger than RLIMIT_FSIZE
+	image, err := readOwn("candidate.so")
 	if err != nil {
 		return outcome{}, nil, fmt.Errorf("compile: the compiler was content, but left no image: %w", err)
 	}
 	return outcome{Log: log.kept.String(), Bytes: len(image)}, image, nil
+}
+
+// readOwn reads a file that the compiler wrote, not larger than RLIMIT_FSIZE: not another one that it linked to its place.
+func readOwn(name string) ([]byte, error) {
+	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("`%s` is not a file (%w)", name, err)
+	}
+	return io.ReadAll(io.LimitReader(file, worker.MaxImage))
 }
 
 // head keeps the first bytes written to it; errors come first in a compiler's log.

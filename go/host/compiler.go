@@ -31,11 +31,16 @@ var Flags = []string{
 // first stands before every source: from here on, even a token that macros paste together cannot be assembly. Line numbers start anew.
 const first = "#pragma GCC poison asm __asm __asm__\n#line 1 \"candidate.cc\"\n"
 
+// last stands behind the prelude: no source can ask whether a file is there, which no wall around files hides. In a system's header, since a compiler
+// warns of poisoning its own words elsewhere.
+const last = "\n#pragma GCC system_header\n#pragma GCC poison __has_include __has_include_next __has_embed\n"
+
 // Compiler is a C++ compiler that answered.
 type Compiler struct {
 	Path    string
 	Version string // its own words, first line
 	Pin     string // the `toolchain` pin: "g++ 12.2.0"
+	Tools   Toolchain
 }
 
 // FindCompiler takes the compiler of the configuration (KERNELFORGE_CXX), else the first of g++, clang++ and c++ on PATH.
@@ -80,5 +85,5 @@ func ask(ctx context.Context, path, hint string) (Compiler, error) {
 	if strings.Contains(line, "clang") {
 		name = "clang++"
 	}
-	return Compiler{Path: path, Version: line, Pin: name + " " + number}, nil
+	return Compiler{Path: path, Version: line, Pin: name + " " + number, Tools: toolchain(ctx, path)}, nil
 }

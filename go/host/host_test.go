@@ -14,13 +14,14 @@ import (
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/compile"
+	"github.com/kernelforge/kernelforge/go/worker/sandbox"
 	"go.uber.org/goleak"
 )
 
 // The test program is its own compile process.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "compile" {
-		if err := Compile(os.Stdin, os.Stdout); err != nil {
+	if len(os.Args) > 1 && os.Args[1] == "compile" {
+		if err := Compile(os.Args, os.Stdin, os.Stdout); err != nil {
 			os.Stderr.WriteString(err.Error())
 			os.Exit(1)
 		}
@@ -48,7 +49,7 @@ func pool(t *testing.T, cache *compile.Cache) *Pool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewPool(self, compiler, ThisMachine("/"), t.TempDir(), cache, 2)
+	return NewPool(self, compiler, ThisMachine("/"), t.TempDir(), cache, 2, sandbox.Limits)
 }
 
 func options(t *testing.T, constants map[string]string) []string {

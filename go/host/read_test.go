@@ -12,7 +12,7 @@ func framed(body string, image string) []byte {
 
 func TestAResultThatDoesNotAddUpIsAnError(t *testing.T) {
 	p := &Pool{}
-	if built, err := p.read(framed(`{"ending": "", "log": "", "bytes": 3}`, "abc"), "exit status 0"); err != nil || string(built.Image) != "abc" {
+	if built, err := p.built(framed(`{"ending": "", "log": "", "bytes": 3}`, "abc"), "exit status 0"); err != nil || string(built.Image) != "abc" {
 		t.Fatalf("found %+v, %v", built, err)
 	}
 	for name, out := range map[string][]byte{
@@ -24,7 +24,7 @@ func TestAResultThatDoesNotAddUpIsAnError(t *testing.T) {
 		"unknown field":  framed(`{"ending": "", "log": "", "bytes": 3, "key": 1}`, "abc"),
 		"no JSON":        framed(`abc`, "abc"),
 	} {
-		if built, err := p.read(out, "exit status 0"); err == nil || built.Image != nil {
+		if built, err := p.built(out, "exit status 0"); err == nil || built.Image != nil {
 			t.Errorf("%s: found %+v", name, built)
 		}
 	}
@@ -34,7 +34,7 @@ func FuzzResult(f *testing.F) {
 	f.Add(framed(`{"ending": "", "log": "", "bytes": 3}`, "abc"))
 	f.Add(framed(`{"ending": "exit status 1", "log": "candidate.cc:1:1: error: x\n /home/x", "bytes": 0}`, ""))
 	f.Fuzz(func(t *testing.T, out []byte) {
-		built, err := (&Pool{}).read(out, "exit status 0")
+		built, err := (&Pool{}).built(out, "exit status 0")
 		if err == nil && (len(built.Image) == 0) == (built.Failure == "") {
 			t.Fatalf("found %+v", built)
 		}

@@ -37,6 +37,7 @@ func (j *Judge) Confirm(ctx context.Context, c *card.Card, finalists []Finalist)
 			}
 			return nil, fmt.Errorf("confirm node %d on variant `%s`: %w", f.Node, f.Variant, err)
 		}
+		confirmation.Tier = j.config.Tier
 		all = append(all, confirmation)
 	}
 	return all, nil

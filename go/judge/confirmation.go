@@ -24,6 +24,7 @@ type Confirmation struct {
 	AAHalfWidth float64
 	Detail      string
 	Rule        int // version of the tolerance rule
+	Tier        int // of the sandbox in which it was judged
 	Plan        Plan
 	Image       []byte
 }

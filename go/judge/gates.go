@@ -70,7 +70,7 @@ func (j *Judge) Judge(ctx context.Context, c *card.Card, candidate card.Candidat
 		}
 		return card.Verdict{}, fmt.Errorf("judge candidate `%s`: %w", candidate.ID, err)
 	}
-	verdict.Seconds = time.Since(began).Seconds()
+	verdict.Seconds, verdict.Tier = time.Since(began).Seconds(), j.config.Tier
 	if !compiled.Cached {
 		verdict.CompileMS = compiled.Seconds * 1e3
 	}

@@ -29,7 +29,7 @@ type Config struct {
 	Cache   string // folder of compiled images; "" keeps none
 	Scratch string // folder for temporary files; "" is the system's
 	Jobs    int    // compiles at a time
-	Tier    int    // sandbox tier asked for
+	Tier    int    // of the sandbox; BestTier: the best that holds here
 	Target  string // "host" or "cuda"
 	Off     Gates  // of tests alone: gates that let everything through, to see what only they kill
 
@@ -102,23 +102,22 @@ func New(config Config, referee Referee) (*Judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	onCUDA := config.Target == "cuda"
-	start := func(ctx context.Context) (runner, error) {
-		w, err := worker.Start(ctx, worker.Config{Path: config.Worker, Runtime: config.Runtime, Scratch: scratch.Path, Threads: config.Threads, Tier: config.Tier,
-			CUDA: onCUDA, Device: config.Device, UUID: config.UUID, Variables: config.Variables})
-		if err != nil {
-			return nil, err // not `w`: a nil *Worker in an interface is not nil
-		}
-		return w, nil
-	}
 	quiet := &sync.RWMutex{}
-	all := newWorkers(start, onCUDA, quiet)
-	made, err := makeTarget(ctx, config, scratch.Path, all)
+	made, all, tier, err := settle(ctx, config, scratch.Path, func(config Config) *workers {
+		start := func(ctx context.Context) (runner, error) {
+			w, err := worker.Start(ctx, config.worker(scratch.Path))
+			if err != nil {
+				return nil, err // not `w`: a nil *Worker in an interface is not nil
+			}
+			return w, nil
+		}
+		return newWorkers(start, config.Target == "cuda", quiet)
+	})
 	if err != nil {
-		all.shutdown()
 		scratch.Remove()
 		return nil, err
 	}
+	config.Tier = tier
 	return assemble(config, referee, made, all, scratch), nil
 }
 

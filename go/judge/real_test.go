@@ -216,6 +216,7 @@ func TestNoCompilerNoWorkerNoRuntimeAreErrorsWithHints(t *testing.T) {
 		"cache":    func(c *Config) { c.Cache = "/proc/nothing" },
 		"scratch":  func(c *Config) { c.Scratch = "/proc/nothing" },
 		"target":   func(c *Config) { c.Target = "tpu" },
+		"tier":     func(c *Config) { c.Tier = 3 },
 	} {
 		config := good
 		change(&config)
@@ -230,7 +231,6 @@ func TestNoCompilerNoWorkerNoRuntimeAreErrorsWithHints(t *testing.T) {
 	config := b.judge.config
 	for name, change := range map[string]func(*Config){
 		"runtime": func(c *Config) { c.Runtime = "/nonexistent/libkfruntime.so" },
-		"tier":    func(c *Config) { c.Tier = 3 },
 	} {
 		config := config
 		change(&config)

@@ -62,8 +62,14 @@ func newHost(ctx context.Context, config Config, scratch string) (target, error)
 	if err != nil {
 		return nil, err
 	}
+	if err := tried(ctx, config, scratch); err != nil {
+		return nil, err
+	}
 	machine := host.ThisMachine("/")
-	pool := host.NewPool(config.Worker, found, machine, scratch, cache, config.Jobs)
+	pool := host.NewPool(config.Worker, found, machine, scratch, cache, config.Jobs, config.Tier)
+	if _, err := pool.Try(ctx); err != nil {
+		return nil, err
+	}
 	if err := pool.Probe(ctx); err != nil {
 		return nil, err
 	}
@@ -100,7 +106,7 @@ func newDevice(ctx context.Context, config Config, scratch string, device *worke
 		return nil, err
 	}
 	pool, err := cuda.NewPool(ctx, cuda.Config{Program: config.Worker, NVRTC: config.NVRTC, Arch: arch, Driver: device.Driver, Scratch: scratch, Cache: cache,
-		Jobs: config.Jobs})
+		Jobs: config.Jobs, Tier: config.Tier})
 	if err != nil {
 		return nil, err
 	}

@@ -3,15 +3,14 @@ package worker
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/kernelforge/kernelforge/go/worker/sandbox"
 )
 
-// What every untrusted process is behind before it reads anything, and what of the environment it may see.
+// What an untrusted process may see of the environment and of the machine. The walls themselves are in worker/sandbox.
 
 // allowed names the variables that an untrusted process may have. Keys, tokens, proxies and Python's paths are not among them.
 var allowed = []string{"PATH", "LD_LIBRARY_PATH", "LC_ALL", "TMPDIR", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "KERNELFORGE_LIBCUDA"}
@@ -43,67 +42,60 @@ func environment(scratch string, given map[string]string, names ...string) []str
 	return set
 }
 
-// Inherit sets no-new-privileges on this thread and resource limits on this process; children and later threads of this one have both.
-func Inherit(limits map[int]uint64) error {
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("confine: no new privileges: %w", err)
-	}
-	for resource, limit := range limits {
-		var now unix.Rlimit
-		if err := unix.Getrlimit(resource, &now); err != nil {
-			return fmt.Errorf("confine: read resource limit %d: %w", resource, err)
-		}
-		limit = min(limit, now.Max) // an unprivileged process may only lower it
-		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
-			return fmt.Errorf("confine: set resource limit %d to %d: %w", resource, limit, err)
-		}
-	}
-	return nil
+// Room is the least that a process of the program needs, whatever it does: its libraries, and facts about the machine. loaderPath is the one that it
+// is started with.
+func Room(tier int, loaderPath string) sandbox.Room {
+	return sandbox.Room{Tier: tier, Read: append(sandbox.Libraries(loaderPath), sandbox.MachineFacts()...)}
 }
 
-// confined marks the second start of a program: the limits that threads inherit are set before the Go runtime's threads exist.
-const confined = "--confined"
+// LoaderPath is this process's own.
+func LoaderPath() string { return os.Getenv("LD_LIBRARY_PATH") }
 
-// Confine puts this process behind limits. No-new-privileges belongs to a thread, and Go has threads before main: so the first start sets
-// it together with the limits and executes the program again, which passes both on to every thread of the second start. Call it from main before
-// any goroutine, with the program's arguments; it returns in the second start only, locked to its thread: there the work is to be done, since
-// the parent-death signal belongs to this thread.
-func Confine(args []string, limits map[int]uint64) error {
-	runtime.LockOSThread()
-	if args[len(args)-1] != confined {
-		if err := Inherit(limits); err != nil {
-			return err
-		}
-		again := append(append([]string{}, args...), confined)
-		return fmt.Errorf("confine: start again: %w", unix.Exec("/proc/self/exe", again, os.Environ()))
+// room of a worker: nothing in it may be written but the nodes of a device.
+func (c Config) room() sandbox.Room {
+	loader, ok := c.Variables["LD_LIBRARY_PATH"]
+	if !ok || !c.CUDA {
+		loader = LoaderPath()
 	}
-	_ = os.WriteFile("/proc/self/comm", []byte(filepath.Base(args[0])), 0) // or `ps` would call it `exe`, as it was started
-	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
-		return fmt.Errorf("confine: end with the parent: %w", err)
-	}
-	return defaultFaults()
-}
-
-// Hide makes this process not dumpable: no other process of the user may trace it or read its memory.
-func Hide() error {
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("confine: make the process not dumpable: %w", err)
-	}
-	return nil
-}
-
-// defaultFaults gives the signals of faulting code back to the kernel, so that the exit status names the signal on whichever thread it
-// arose. Go's own handler would dump its stacks and exit with 2, or be confused by a thread that it does not know.
-func defaultFaults() error {
-	var action struct { // the kernel's struct sigaction, all zero: SIG_DFL
-		handler, flags, restorer uintptr
-		mask                     uint64
-	}
-	for _, signal := range []unix.Signal{unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGABRT, unix.SIGTRAP, unix.SIGSYS} {
-		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
-		if errno != 0 {
-			return fmt.Errorf("confine: default action of %s: %w", unix.SignalName(signal), errno)
+	room := Room(c.Tier, loader)
+	room.Read = append(room.Read, filepath.Dir(c.Runtime))
+	if c.CUDA {
+		room.Devices, room.Read = deviceNodes(), append(room.Read, driverFiles...)
+		for _, given := range []string{c.Variables["KERNELFORGE_LIBCUDA"], os.Getenv("KERNELFORGE_LIBCUDA")} {
+			if filepath.IsAbs(given) {
+				room.Read = append(room.Read, filepath.Dir(given))
+			}
 		}
 	}
-	return nil
+	return room
+}
+
+// driverFiles are what NVIDIA's driver reads while it starts, beside its libraries: what it says of itself in /proc, the machine's buses and
+// memory in /sys, profiles of applications.
+var driverFiles = []string{"/sys", "/proc/driver", "/proc/devices", "/proc/modules", "/proc/version", "/proc/filesystems", "/proc/sys/kernel", "/etc/nvidia", "/usr/share/nvidia"}
+
+// deviceNodes are the driver's: its control nodes, one numbered node for each GPU, its capabilities. WSL has one node of its own.
+func deviceNodes() []string {
+	nodes, _ := filepath.Glob("/dev/nvidia*") // the pattern is well formed
+	return append(nodes, "/dev/dxg")
+}
+
+// Furnish makes the secret that a process's self-test tries to read, in a folder that is not in the room, and adds the room to the command. The
+// secret is of no more use when the self-test has answered: discard removes it.
+func Furnish(command *exec.Cmd, room sandbox.Room, folder string) (discard func(), err error) {
+	secret, err := os.CreateTemp(folder, "secret-")
+	if err != nil {
+		return nil, fmt.Errorf("make a secret for the self-test: %w", err)
+	}
+	_, err = secret.WriteString("a process that reads this is not confined\n")
+	if closed := secret.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		os.Remove(secret.Name())
+		return nil, fmt.Errorf("make a secret for the self-test: %w", err)
+	}
+	room.Secret = secret.Name()
+	command.Args = append(command.Args, room.Arguments()...)
+	return func() { os.Remove(secret.Name()) }, nil
 }

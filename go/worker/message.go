@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/worker/sandbox"
 )
 
 // The words of the frames, as types; docs/formats.md is their manual.
@@ -186,10 +187,11 @@ type Answer struct {
 type (
 	HelloAnswer struct {
 		Answer
-		PID    int     `json:"pid"`
-		ABI    uint32  `json:"abi"`
-		Tier   int     `json:"tier"`
-		Device *Device `json:"device,omitempty"` // CUDA only
+		PID      int               `json:"pid"`
+		ABI      uint32            `json:"abi"`
+		Tier     int               `json:"tier"`               // of the sandbox, as the process found by trying
+		Attempts []sandbox.Attempt `json:"attempts,omitempty"` // what it tried
+		Device   *Device           `json:"device,omitempty"`   // CUDA only
 	}
 	MapAnswer struct {
 		Answer

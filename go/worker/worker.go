@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/worker/sandbox"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,12 +23,17 @@ type Config struct {
 	Runtime   string            // libkfruntime.so
 	Scratch   string            // an existing folder; the worker's working directory
 	Threads   int               // of the host target
-	Tier      int               // the confinement asked for; a worker that does not reach it is an error
+	Tier      int               // of the confinement (worker/sandbox); a worker that does not reach it is an error
 	CUDA      bool              // the target
 	Device    int               // CUDA: ordinal, as the user's process counts
 	UUID      string            // CUDA: the GPU that the ordinal means in the user's process, as Device.UUID; "" is not checked
 	Variables map[string]string // CUDA: variables of the user's process that it has set since it was started
 }
+
+// TierHint is what a user can do where a tier cannot be reached.
+const TierHint = "`kernelforge doctor` tries every tier; tier 1 needs Landlock and seccomp (Linux 5.13 or newer, a container that allows them), tier 2 also user namespaces"
+
+const scratchHint = "set TMPDIR to a folder of yours with free space, and begin again: what was measured is saved"
 
 // StartLimit bounds the start: the program's own start, opening the runtime and its threads, or the driver and a context.
 const StartLimit = 20 * time.Second
@@ -71,6 +77,13 @@ func Start(ctx context.Context, config Config) (*Worker, error) {
 		command.Env = environment(config.Scratch, config.Variables, append([]string{"PATH", "LD_LIBRARY_PATH"}, deviceVariables...)...)
 		hello.Device, hello.Threads = config.Device, 1 // the pool is the host's
 	}
+	if config.Tier > sandbox.Limits || !config.CUDA { // at tier 0 a self-test on CUDA would fork a process that holds a context
+		discard, err := Furnish(command, config.room(), config.Scratch)
+		if err != nil {
+			return nil, card.Fail(card.CodeJudge, scratchHint, "start the worker `%s`: %w", config.Path, err)
+		}
+		defer discard()
+	}
 	p, err := startPeer(command, func(end *os.File) { command.ExtraFiles = []*os.File{end} }) // descriptor 3
 	if err != nil {
 		return nil, card.Fail(card.CodeJudge, "build it with `make build`, or install again with pip", "start the worker `%s`: %w", config.Path, err)
@@ -95,6 +108,8 @@ func (w *Worker) notGreeted(config Config, err error) error {
 	var fault *Fault
 	if errors.As(err, &fault) && fault.Hint != "" {
 		hint = fault.Hint
+	} else if config.Tier > sandbox.Limits {
+		hint = TierHint
 	}
 	said := ""
 	if text := w.process.stderr.String(); text != "" {
@@ -108,9 +123,9 @@ func (w *Worker) greeted(config Config) error {
 	device := w.Hello.Device
 	switch {
 	case w.Hello.Tier < config.Tier:
-		return card.Fail(card.CodeJudge, "it needs Landlock and seccomp: a newer kernel, or a container that allows them",
-			"start the worker `%s`: it reached sandbox tier %d (expected %d)",
-			config.Path, w.Hello.Tier, config.Tier)
+		lacks := sandbox.Report{Attempts: w.Hello.Attempts}.Lacks(config.Tier)
+		return card.Fail(card.CodeJudge, TierHint, "start the worker `%s`: it reached sandbox tier %d (expected %d): it could %s",
+			config.Path, w.Hello.Tier, config.Tier, Clean(strings.Join(lacks, "; "), 512))
 	case config.CUDA != (device != nil):
 		return card.Fail(card.CodeJudge, "rebuild it with `make build`", "start the worker `%s`: it has another target than asked for", config.Path)
 	case config.CUDA && config.UUID != "" && config.UUID != device.UUID:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from . import _core, _cxx, _doctor_cuda, _pins, _settings
+from . import _core, _cxx, _doctor_cuda, _doctor_sandbox, _pins, _settings
 from ._check import Check
 from .errors import KernelForgeError
 
@@ -208,6 +208,9 @@ _CHECKS = (
     _core_library,
     _worker,
     _compiler,
+    *_doctor_sandbox.checks(
+        "sandbox tier", _doctor_sandbox.HOST, ("optimize",), lambda: _settings.compiler() is not None
+    ),
     _cpu,
     _store,
     _torchvision,

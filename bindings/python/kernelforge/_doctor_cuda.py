@@ -11,7 +11,7 @@ import importlib.util
 import os
 from pathlib import Path
 
-from . import _ext, _nvml, _nvrtc, _settings
+from . import _doctor_sandbox, _ext, _nvml, _nvrtc, _settings
 from ._check import Check
 from ._place import Place
 
@@ -205,4 +205,13 @@ def _telemetry() -> Check | None:
     )
 
 
-CHECKS = (_gpu, _driver, _nvrtc_check, _sharing, _memory, _profiler, _telemetry)
+CHECKS = (
+    _gpu,
+    _driver,
+    _nvrtc_check,
+    _sharing,
+    *_doctor_sandbox.checks("cuda sandbox tier", 0, _SEARCH, lambda: _count() > 0),
+    _memory,
+    _profiler,
+    _telemetry,
+)

@@ -45,6 +45,7 @@ class Asked:
     candidates: int
     max_seconds: float | None
     seed: int
+    tier: int | None
     review: bool
     exact: bool
     out: str | os.PathLike[str] | None
@@ -71,6 +72,11 @@ class Asked:
             )
         if not -(2**63) <= self.seed < 2**63:
             raise UsageFault(f"optimize with seed={self.seed}: expected a number of 64 bits")
+        if self.tier not in (None, *_settings.TIERS):
+            raise UsageFault(
+                f"optimize with tier={self.tier}: there is no such sandbox tier (expected one of {', '.join(map(str, _settings.TIERS))})",
+                hint="tier=None takes the best one that holds here; `kernelforge doctor` tries them",
+            )
 
     def wants(self, overload: str) -> bool:
         """Return whether `ops` names this overload."""
@@ -260,6 +266,7 @@ class Job:
             "seed": a.seed,
             "exact": a.exact,
             "review": a.review,
+            "tier": a.tier,
         }
 
     # ---- a search -----------------------------------------------------------------------------------------------
@@ -308,5 +315,6 @@ class Job:
             "cache": str(self.cache),
             "scratch": str(self.scratch),
             "jobs": len(os.sched_getaffinity(0)),
+            **({} if a.tier is None else {"sandbox_tier": a.tier}),
             **_needs.tools(self.place, self.compiler),
         }

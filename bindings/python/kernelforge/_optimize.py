@@ -35,6 +35,7 @@ def optimize(
     candidates: int = CANDIDATES,
     max_seconds: float | None = None,
     seed: int = 0,
+    tier: int | None = None,
     review: bool = False,
     exact: bool = False,
     out: str | os.PathLike[str] | None = None,
@@ -58,6 +59,7 @@ def optimize(
         max_seconds: seconds after which no candidate is begun and no further group of winners is measured on the model; None: until the candidates are
             used up. The profile, the candidate or confirmation in flight and the last measurement of the model come on top.
         seed: chance of inputs, order of timing and search.
+        tier: sandbox tier of the processes that compile and run candidates, 0 to 2 (docs/security.md); None: the best that holds on this machine.
         review: leave winners proposed; only those that `kernelforge approve` has approved are served.
         exact: serve only plans that are bitwise equal to eager on everything judged.
         out: folder of the pack: absent, empty, or a pack; default: in the packs folder beside the store. Without a winner none is written.
@@ -68,7 +70,7 @@ def optimize(
     Raises:
         UsageFault, ModelFault: no inputs, inputs on several devices, a model that raises, a study that is about another model or other calls.
         VerifyFault: with the winners the model's outputs are not as right as eager's; they are withdrawn, eager runs.
-        EnvironmentFault: no compiler, extension or core; store or cache not writable.
+        EnvironmentFault: no compiler, extension or core; store or cache not writable; a tier that was asked for does not hold here.
         LockedFault: another process searches this study.
         Interrupted: Ctrl-C; what was measured is saved, the same call resumes.
 
@@ -89,6 +91,7 @@ def optimize(
         candidates=candidates,
         max_seconds=max_seconds,
         seed=seed,
+        tier=tier,
         review=review,
         exact=exact,
         out=out,

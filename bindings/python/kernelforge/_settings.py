@@ -24,6 +24,8 @@ from pathlib import Path
 
 from .errors import EnvironmentFault, UsageFault
 
+TIERS = (0, 1, 2)  # of the sandbox: docs/security.md
+
 STORE_FILE = "kernelforge.db"
 _OFF = ("", "0", "false", "no", "off")
 

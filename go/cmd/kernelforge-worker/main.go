@@ -1,5 +1,5 @@
 // kernelforge-worker is the program of the untrusted processes: `serve` runs candidates (`serve cuda`: on a GPU), `compile` turns C++ source
-// into an image, `compile-cuda` answers one compile of device code after another.
+// into an image, `compile-cuda` answers one compile of device code after another; `tiers` tells what the walls of the others are worth here.
 //
 // It is started by the library, never by a person. It holds no keys, no references and no user's files; what each mode may do is limited
 // before it reads anything (worker/serve, host, cuda). csrc and NVRTC are reached through purego; NVML through go-nvml, whose symbols are bound at
@@ -16,7 +16,7 @@ import (
 	"github.com/kernelforge/kernelforge/go/worker/serve"
 )
 
-const usage = "kernelforge-worker: started by the library as `serve` (frames on descriptor 3), `compile` (JSON on standard input) or `compile-cuda` (frames on standard input)"
+const usage = "kernelforge-worker: started by the library as `serve` (frames on descriptor 3), `compile` (JSON on standard input) or `compile-cuda` (frames on standard input); by the doctor as `tiers`"
 
 func main() {
 	if err := run(os.Args); err != nil {
@@ -33,9 +33,11 @@ func run(args []string) error {
 	case "serve":
 		return serve.Main(args, openMeter)
 	case "compile":
-		return host.Compile(os.Stdin, os.Stdout)
+		return host.Compile(args, os.Stdin, os.Stdout)
 	case "compile-cuda":
 		return cuda.Serve(args)
+	case "tiers":
+		return tiers(args[2:], os.Stdout)
 	}
 	return fmt.Errorf("%s", usage)
 }

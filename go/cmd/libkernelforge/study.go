@@ -112,8 +112,12 @@ func judgeOf(about *store.Study, settings forge.Settings) func(judge.Referee) (f
 }
 
 func realJudge(target string, threads int, settings forge.Settings, referee judge.Referee) (*judge.Judge, error) {
+	tier := judge.BestTier
+	if settings.SandboxTier != nil {
+		tier = *settings.SandboxTier
+	}
 	return judge.New(judge.Config{Worker: settings.Worker, Runtime: settings.Runtime, Compiler: settings.Compiler, Cache: settings.Cache,
-		Scratch: settings.Scratch, Jobs: max(1, settings.Jobs), Threads: threads, Tier: settings.SandboxTier, Target: target,
+		Scratch: settings.Scratch, Jobs: max(1, settings.Jobs), Threads: threads, Tier: tier, Target: target,
 		NVRTC: settings.NVRTC, Device: settings.Device, UUID: settings.UUID, Variables: settings.Variables, Off: settings.Off}, referee)
 }
 

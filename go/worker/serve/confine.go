@@ -13,7 +13,7 @@ import (
 
 // Tier 0, what this file sets and checks: no new privileges, no core dumps, bounded file sizes and descriptors, not dumpable (no other process
 // of the user may trace it or read its memory), killed with its parent, an environment of allow-listed names. The parent adds a process
-// group and a working directory of its own. It does not keep the process from reading files or opening sockets: that is tier 1.
+// group and a working directory of its own. It does not keep the process from reading files or opening sockets: the tiers above do (worker/sandbox).
 //
 // CUDA differs in what the driver needs: locked memory (it pins pages), more descriptors (each device node is opened many times), and no limit on
 // the address space, of which a context reserves more than the machine has memory. A process that holds a context is made not dumpable only when
@@ -41,11 +41,11 @@ func limits(args []string) map[int]uint64 {
 // cuda says whether the program was started to run candidates on a device: `serve cuda`.
 func cuda(args []string) bool { return len(args) > 2 && args[2] == "cuda" }
 
-// Tier looks at what really holds in this process, on every thread, and says which tier that is. Below tier 0 is an error.
-func Tier(args []string) (int, error) {
+// holds looks whether tier 0 does, in this process and on every thread.
+func holds(args []string) error {
 	threads, err := filepath.Glob("/proc/self/task/*/status")
 	if err != nil || len(threads) == 0 {
-		return 0, fmt.Errorf("check the sandbox: no thread is visible in /proc/self/task (%w)", err)
+		return fmt.Errorf("check the sandbox: no thread is visible in /proc/self/task (%w)", err)
 	}
 	for _, path := range threads {
 		status, err := os.ReadFile(path)
@@ -53,30 +53,30 @@ func Tier(args []string) (int, error) {
 			continue // the thread has ended
 		}
 		if err != nil {
-			return 0, fmt.Errorf("check the sandbox: %w", err)
+			return fmt.Errorf("check the sandbox: %w", err)
 		}
 		if !strings.Contains(string(status), "NoNewPrivs:\t1") {
-			return 0, fmt.Errorf("check the sandbox: `%s` does not say NoNewPrivs 1", path)
+			return fmt.Errorf("check the sandbox: `%s` does not say NoNewPrivs 1", path)
 		}
 	}
 	for resource, limit := range limits(args) {
 		var now unix.Rlimit
 		if err := unix.Getrlimit(resource, &now); err != nil || now.Max > limit || now.Cur > limit {
-			return 0, fmt.Errorf("check the sandbox: resource limit %d is %d (expected at most %d)", resource, now.Max, limit)
+			return fmt.Errorf("check the sandbox: resource limit %d is %d (expected at most %d)", resource, now.Max, limit)
 		}
 	}
 	dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
 	if err != nil || dumpable != 0 {
-		return 0, fmt.Errorf("check the sandbox: the process is dumpable (%d)", dumpable)
+		return fmt.Errorf("check the sandbox: the process is dumpable (%d)", dumpable)
 	}
 	if group := unix.Getpgrp(); group != os.Getpid() {
-		return 0, fmt.Errorf("check the sandbox: process group %d (expected an own one, %d)", group, os.Getpid())
+		return fmt.Errorf("check the sandbox: process group %d (expected an own one, %d)", group, os.Getpid())
 	}
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
 		if !worker.Allowed(name) {
-			return 0, fmt.Errorf("check the sandbox: the environment has `%s`, which is not on the allow-list", name)
+			return fmt.Errorf("check the sandbox: the environment has `%s`, which is not on the allow-list", name)
 		}
 	}
-	return 0, nil
+	return nil
 }

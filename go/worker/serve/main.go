@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernelforge/kernelforge/go/worker"
 	"github.com/kernelforge/kernelforge/go/worker/kfr"
+	"github.com/kernelforge/kernelforge/go/worker/sandbox"
 )
 
 // socket is the descriptor of the frame socket in a started worker (os/exec's first extra file).
@@ -14,11 +15,12 @@ const socket = 3
 
 // Main is the mode `serve` (host) or `serve cuda` of kernelforge-worker: confine, then answer frames until the parent is gone.
 func Main(args []string, open OpenMeter) error {
-	if err := worker.Confine(args, limits(args)); err != nil {
+	room, err := sandbox.Confine(args, limits(args))
+	if err != nil {
 		return err
 	}
 	if !cuda(args) {
-		if err := worker.Hide(); err != nil {
+		if err := sandbox.Hide(); err != nil {
 			return err
 		}
 	}
@@ -27,14 +29,20 @@ func Main(args []string, open OpenMeter) error {
 	if err != nil {
 		return err
 	}
-	confine := func(library *kfr.Library) (int, error) {
-		if err := worker.Hide(); err != nil {
-			return 0, err
+	confine := func(library *kfr.Library) (sandbox.Report, error) {
+		if err := sandbox.Hide(); err != nil {
+			return sandbox.Report{}, err
 		}
 		if err := library.ReportFaults(2); err != nil {
-			return 0, err
+			return sandbox.Report{}, err
 		}
-		return Tier(args)
+		if err := sandbox.Seal(room); err != nil {
+			return sandbox.Report{}, err
+		}
+		if err := holds(args); err != nil {
+			return sandbox.Report{}, err
+		}
+		return sandbox.Try(room), nil
 	}
 	gone := func() { os.Exit(0) } // even in the middle of a candidate
 	return New(conn, open, confine).Serve(context.Background(), gone)

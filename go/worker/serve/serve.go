@@ -18,13 +18,14 @@ import (
 
 	"github.com/kernelforge/kernelforge/go/worker"
 	"github.com/kernelforge/kernelforge/go/worker/kfr"
+	"github.com/kernelforge/kernelforge/go/worker/sandbox"
 )
 
 // Loop is one worker process.
 type Loop struct {
 	conn      *worker.Conn
 	openMeter OpenMeter
-	confine   func(*kfr.Library) (int, error)
+	confine   func(*kfr.Library) (sandbox.Report, error)
 	device    int32
 	library   *kfr.Library
 	pool      kfr.Pool
@@ -55,8 +56,8 @@ type kernel struct {
 var dirt = [...]byte{0xFF, 0x4B}
 
 // New makes a loop. confine is called once, at `hello`, when the runtime and the device are open and before any candidate: it does what is left
-// to do for the confinement of this process, and says which tier that is. open may be nil: no telemetry.
-func New(conn *worker.Conn, open OpenMeter, confine func(*kfr.Library) (int, error)) *Loop {
+// to do for the confinement of this process, and says which tier that is and what it tried. open may be nil: no telemetry.
+func New(conn *worker.Conn, open OpenMeter, confine func(*kfr.Library) (sandbox.Report, error)) *Loop {
 	return &Loop{conn: conn, openMeter: open, device: kfr.Host, noMeter: "the host has none", confine: confine, buffers: map[int]buffer{},
 		kernels: map[int]*kernel{}, next: 1}
 }
@@ -205,9 +206,11 @@ func (l *Loop) hello(r *worker.Hello, ok worker.Answer) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if answer.Tier, err = l.confine(library); err != nil {
+	report, err := l.confine(library)
+	if err != nil {
 		return nil, err
 	}
+	answer.Tier, answer.Attempts = report.Tier, report.Attempts
 	l.library, l.pool, l.parallel, l.device = library, pool, parallel, int32(r.Device)
 	return answer, nil
 }

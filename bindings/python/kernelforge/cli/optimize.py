@@ -22,6 +22,12 @@ def add(p: argparse.ArgumentParser) -> None:
         default=0.01,
         help="least share of the forward that is worth a search (0.01)",
     )
+    p.add_argument(
+        "--tier",
+        type=int,
+        choices=_settings.TIERS,
+        help="sandbox tier of the processes that compile and run candidates; default: the best that holds here (`kernelforge doctor`)",
+    )
     p.add_argument("--review", action="store_true", help="leave winners proposed until `kernelforge approve`")
     p.add_argument("--exact", action="store_true", help="serve only plans that are bitwise equal to eager")
     p.add_argument("--out", help="folder of the pack; default: in the packs folder of `kernelforge cache`")
@@ -54,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
             candidates=args.candidates or CANDIDATES,
             max_seconds=args.budget_s,
             seed=args.seed,
+            tier=args.tier,
             review=args.review,
             exact=args.exact,
             out=args.out,

@@ -1,0 +1,3 @@
+package main
+
+import "C" // namespaces.c is linked in
