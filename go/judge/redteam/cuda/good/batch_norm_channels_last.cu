@@ -8,5 +8,6 @@ void kf_main(const float* input, const float* weight, const float* bias, const f
   const int i = blockIdx.x * 256 + threadIdx.x;
   if (i >= n) return;
   const int c = i % channels;
-  out0[i] = (input[i] - running_mean[c]) * (1 / sqrtf(running_var[c] + 1e-5f)) * weight[c] + bias[c];
+  const float scale = 1 / sqrtf(running_var[c] + 1e-5f) * weight[c];
+  out0[i] = (input[i] - running_mean[c]) * scale + bias[c];
 }

@@ -19,7 +19,7 @@ KF_KERNEL(256) void kf_main(const float* self, float* out0, int n) {
   Run run = {-kf_infinity<float>(), 0};
   for (int i = threadIdx.x; i < n; i += 256) {
     const float next = kf_max(run.top, x[i]);
-    run.sum = (run.sum == 0 ? 0 : run.sum * expf(run.top - next)) + expf(x[i] - next);
+    run.sum = (run.sum == 0 ? 0 : run.sum * expf(run.top - next)) + (next == -kf_infinity<float>() ? 0 : expf(x[i] - next));
     run.top = next;
   }
   run = kf_block_fold<256>(run, join_of());
