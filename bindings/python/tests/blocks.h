@@ -14,7 +14,9 @@
 #define __device__
 #define __global__
 #define __shared__ static
+#define __constant__ static const
 #define __forceinline__ inline
+#define __noinline__
 #define __launch_bounds__(...)
 
 struct uint2 {
@@ -74,6 +76,14 @@ static Gate block_gate, warp_gates[kMost / 32];
 static uint32_t exchange[2][kMost];  // two shuffles of a warp may overlap
 static void (*body)(void*);
 static void* body_args;
+
+// Shared memory: what a unit places there (blocks.py, `unit`) is filled with junk before every block, since a device does not clear it.
+extern char __start_kf_shared[] __attribute__((weak, visibility("hidden")));
+extern char __stop_kf_shared[] __attribute__((weak, visibility("hidden")));
+alignas(16) static char dynamic_shared[227 << 10];
+static void soil(bool backwards) {
+  if (__start_kf_shared) memset(__start_kf_shared, backwards ? 0xff : 0x7b, size_t(__stop_kf_shared - __start_kf_shared));
+}
 
 static void leave() { blocks_switch(&fibers[current].stack, scheduler); }
 static void enter() {
@@ -148,6 +158,7 @@ static int64_t run_grid(void (*kernel)(Params...), const int64_t* grid, const in
       for (int64_t x = 0; x < grid[0]; ++x) {
         blockIdx = {uint32_t(x), uint32_t(y), uint32_t(z)};
         ++number;
+        soil(backwards);
         if (!run_block(blockDim.x * blockDim.y * blockDim.z, backwards)) return number;
       }
   return 0;
@@ -193,6 +204,11 @@ template <class T>
 T __shfl_down_sync(uint32_t, T value, int lanes) {
   return shuffled_as(value, int(lane_of(current)) + lanes);
 }
+static uint32_t __ballot_sync(uint32_t mask, int holds) {
+  uint32_t votes = (holds != 0) << lane_of(current);
+  for (int lanes = 1; lanes < 32; lanes *= 2) votes |= __shfl_xor_sync(mask, votes, lanes);
+  return votes;
+}
 static int __any_sync(uint32_t mask, int holds) {
   for (int lanes = 1; lanes < 32; lanes *= 2) holds |= __shfl_xor_sync(mask, holds, lanes);
   return holds != 0;
@@ -211,6 +227,9 @@ static float __int_as_float(int32_t x) { return bits_as<float>(x); }
 static int32_t __float_as_int(float x) { return bits_as<int32_t>(x); }
 static double __longlong_as_double(long long x) { return bits_as<double>(x); }
 static long long __double_as_longlong(double x) { return bits_as<long long>(x); }
+static int __clz(int x) { return x == 0 ? 32 : __builtin_clz(uint32_t(x)); }
+static int __popc(uint32_t x) { return __builtin_popcount(x); }
+static int __ffs(int x) { return __builtin_ffs(x); }
 static uint64_t __umul64hi(uint64_t a, uint64_t b) { return uint64_t((unsigned __int128)a * b >> 64); }
 template <class T>
 T __ldcs(const T* p) {
@@ -224,6 +243,42 @@ template <class T>
 void __stcs(T* p, T x) {
   *p = x;
 }
+template <class T>
+T __ldcg(const T* p) {
+  return *p;
+}
+static void __threadfence() {}
+static void __threadfence_block() {}
+// Threads run one at a time, and switch at barriers alone.
+template <class T>
+T atomicAdd(T* p, T x) {
+  const T before = *p;
+  *p = before + x;
+  return before;
+}
+template <class T>
+T atomicMax(T* p, T x) {
+  const T before = *p;
+  *p = before > x ? before : x;
+  return before;
+}
+template <class T>
+T atomicInc(T* p, T most) {
+  const T before = *p;
+  *p = before >= most ? 0 : before + 1;
+  return before;
+}
+static float __fadd_rn(float a, float b) { return a + b; }
+static float __fsub_rn(float a, float b) { return a - b; }
+static float __fmul_rn(float a, float b) { return a * b; }
+static float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
+static float __fdiv_rn(float a, float b) { return a / b; }
+static float __frcp_rn(float a) { return 1 / a; }
+static float __fsqrt_rn(float a) { return std::sqrt(a); }
+// Approximations, as exact as the CPU has them but where the device's own are far off.
+#define __expf fast_expf  // a name of the C library's own
+static float fast_expf(float x) { return std::exp2(x * 0x1.715476p+0f); }
+static float __fdividef(float a, float b) { return std::abs(b) > 0x1p126f && std::abs(b) < INFINITY ? a * 0 : a / b; }
 static float rsqrtf(float x) { return float(1 / std::sqrt(double(x))); }
 static double rsqrt(double x) { return 1 / std::sqrt(x); }
 template <class T>

@@ -41,6 +41,11 @@ class Draws:
         """Return numbers of [0.5, 1.5), as variances are."""
         return (torch.rand(sizes, generator=self._chance, dtype=F32) + 0.5).to(self._place.device, dtype)
 
+    def integers(self, *sizes: int) -> torch.Tensor:
+        """Return integers of 64 bits, whose sums pass 2^53."""
+        bits = torch.randint(-(2**62), 2**62, sizes, generator=self._chance)
+        return bits.to(self._place.device)
+
     def mask(self, *sizes: int) -> torch.Tensor:
         """Return truth values."""
         return self.normal(*sizes) > 0
@@ -119,6 +124,7 @@ CALLS: dict[str, Call] = {
     "add_fp16_bias": Call(
         "aten::add.Tensor", lambda d: [d.normal(16, 33, 65, dtype=F16), d.normal(65, dtype=F16), 1]
     ),
+    "add_int64": Call("aten::add.Tensor", lambda d: [d.integers(65, 511), d.integers(65, 511), 1]),
     "mul_fp32_odd": Call("aten::mul.Tensor", lambda d: [d.normal(257, 129), d.normal(257, 129)]),
     "mul_bf16_channel": Call(
         "aten::mul.Tensor", lambda d: [d.normal(2, 33, 17, 13, dtype=BF16), d.normal(33, 1, 1, dtype=BF16)]
@@ -173,6 +179,9 @@ CALLS: dict[str, Call] = {
     "sum_fp32_all": Call("aten::sum.dim_IntList", lambda d: [d.normal(100_003, mean=0.1), [], False, None]),
     "sum_fp32_zero_mean": Call("aten::sum.dim_IntList", lambda d: [d.normal(100_003), [], False, None]),
     "mean_fp32_planes": Call("aten::mean.dim", lambda d: [d.normal(3, 37, 7, 7), [-1, -2], True, None]),
+    "mean_bf16_planes": Call(
+        "aten::mean.dim", lambda d: [d.normal(4, 128, 9, 9, dtype=BF16, mean=1), [-1, -2], True, None]
+    ),
     "mean_bf16_rows": Call(
         "aten::mean.dim", lambda d: [d.normal(65, 1027, dtype=BF16, mean=1), [1], False, None]
     ),
@@ -183,6 +192,7 @@ CALLS: dict[str, Call] = {
     "log_softmax_fp32": Call("aten::_log_softmax", lambda d: [d.normal(67, 515, std=3), -1, False]),
     "cumsum_fp32": Call("aten::cumsum", lambda d: [d.normal(37, 1025), 1, None]),
     "cumsum_fp16": Call("aten::cumsum", lambda d: [d.normal(37, 259, dtype=F16), 1, None]),
+    "cumsum_int64": Call("aten::cumsum", lambda d: [d.integers(37, 1025), 1, None]),
     # ---- norms ----------------------------------------------------------------------------------------------------------
     "layer_norm_fp32": Call("aten::native_layer_norm", lambda d: _layer_norm(d, 67, 771, F32)),
     "layer_norm_fp32_offset": Call("aten::native_layer_norm", lambda d: _layer_norm(d, 33, 515, F32, 1000.0)),
@@ -205,6 +215,9 @@ CALLS: dict[str, Call] = {
     "avg_pool_fp16": Call(
         "aten::avg_pool2d",
         lambda d: [d.normal(2, 9, 28, 32, dtype=F16), [2, 2], [2, 2], [0, 0], False, True, None],
+    ),
+    "avg_pool_fp32_window": Call(
+        "aten::avg_pool2d", lambda d: [d.normal(2, 9, 28, 32), [2, 2], [2, 2], [0, 0], False, True, None]
     ),
     "adaptive_pool_fp32": Call("aten::_adaptive_avg_pool2d", lambda d: [d.normal(3, 11, 13, 17), [5, 7]]),
     "bilinear_fp32": Call(

@@ -1,7 +1,7 @@
 // kind: single_pass_variance
 // call: group_norm_fp32
 // dies: wrong_value
-// gate: values
+// gate: special
 // why: the mean of the squares less the square of the mean
 // spec: {"schema": 1, "constants": {"GROUPS": "4"}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["N * group", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "input"}, {"slot": "weight"}, {"slot": "bias"}, {"slot": "out0"}, {"slot": "out1"}, {"slot": "out2"}, {"int": "HxW", "type": "i32"}, {"int": "C/group", "type": "i32"}]}]}
 // One block for each group of each image: `channels` channels of `plane` elements.

@@ -1,8 +1,8 @@
 // kind: wrong_start
 // call: amax_fp32_rows
 // dies: wrong_value
-// gate: special
-// why: the maximum starts at zero, and ordinary rows all have a positive element
+// gate: values
+// why: the maximum starts at zero, and rows of standard normal numbers all have a positive element
 // spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["out0_size0", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "out0"}, {"int": "self_size1", "type": "i32"}]}]}
 KF_KERNEL(256) void kf_main(const float* self, float* out0, int n) {
   const float* x = self + int64_t(blockIdx.x) * n;
