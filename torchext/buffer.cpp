@@ -39,6 +39,16 @@ void Buffer::fill(uint64_t offset, uint64_t bytes, uint8_t value) const {
   check(kfr_buffer_fill(handle_.get(), offset, bytes, value, &error), error);
 }
 
+void Buffer::push() const {
+  kfr_error error{};
+  check(kfr_buffer_push(handle_.get(), &error), error);
+}
+
+void Buffer::pull() const {
+  kfr_error error{};
+  check(kfr_buffer_pull(handle_.get(), &error), error);
+}
+
 at::Tensor Buffer::tensor(int64_t offset, at::ScalarType dtype, const std::vector<int64_t>& sizes,
                           const std::vector<int64_t>& strides) const {
   const auto item = static_cast<int64_t>(c10::elementSize(dtype));

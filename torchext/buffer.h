@@ -22,6 +22,9 @@ class Buffer {
   void* data() const { return kfr_buffer_data(handle_.get()); }
   // Sets bytes and returns when they are set, whatever the device.
   void fill(uint64_t offset, uint64_t bytes, uint8_t value) const;
+  // Gives the importing process what is here now, takes what it gave: where each has memory of its own (kfr_buffer_push).
+  void push() const;
+  void pull() const;
   // A tensor over this memory that keeps the buffer alive. offset in bytes; the tensor must lie inside. On CUDA the last tensor to die waits for
   // the device before the memory goes, since work that reads it may be queued on any stream.
   at::Tensor tensor(int64_t offset, at::ScalarType dtype, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) const;

@@ -203,6 +203,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def_property_readonly("fd", &Buffer::fd)
       .def_property_readonly("device", &Buffer::device)
       .def("fill", &Buffer::fill, "offset"_a, "bytes"_a, "value"_a, py::call_guard<py::gil_scoped_release>())
+      .def("push", &Buffer::push, py::call_guard<py::gil_scoped_release>())
+      .def("pull", &Buffer::pull, py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("bytes", &Buffer::bytes)
       .def_property_readonly("data_ptr", [](const Buffer& buffer) { return reinterpret_cast<uintptr_t>(buffer.data()); })
       .def("tensor", &Buffer::tensor, "offset"_a, "dtype"_a, "sizes"_a, "strides"_a);

@@ -219,7 +219,9 @@ kfr_status kfr_code_check(const void* image, size_t image_n, const char* const* 
  *   host  4 KiB pages between 1 MiB ranges; the memory file is sealed so that nobody can resize it.
  *   CUDA  2 MiB pages between 2 MiB ranges (cuMemCreate, exported as a file descriptor); `data` is a device address. Where the driver cannot
  *         export them (no `vmm` in kfr_device_info), or KERNELFORGE_BUFFERS is `ipc`, the descriptor is a small sealed memory file with a legacy
- *         IPC handle: then nothing around it is unmapped, an import can be written, and no import may outlive its maker. */
+ *         IPC handle: then nothing around it is unmapped, an import can be written, and no import may outlive its maker. Where there is no IPC
+ *         either, or the variable is `copy`, each side has device memory of its own and the descriptor is a memory file of that size, through which
+ *         kfr_buffer_push and kfr_buffer_pull carry its bytes. */
 typedef struct kfr_buffer kfr_buffer;
 /* device: KFR_HOST or a CUDA ordinal, opened if need be. Read-write. KFR_SYSTEM: no memory. */
 kfr_status kfr_buffer_create(uint64_t bytes, int32_t device, kfr_buffer** buffer, kfr_error* error);
@@ -227,6 +229,10 @@ kfr_status kfr_buffer_create(uint64_t bytes, int32_t device, kfr_buffer** buffer
 kfr_status kfr_buffer_import(int32_t fd, uint64_t bytes, int32_t writable, int32_t device, kfr_buffer** buffer, kfr_error* error);
 /* Sets `bytes` bytes from `offset` to a value and returns when it is done, whatever the device. KFR_BAD_ARGUMENT outside the buffer or read-only. */
 kfr_status kfr_buffer_fill(const kfr_buffer* buffer, uint64_t offset, uint64_t bytes, uint8_t value, kfr_error* error);
+/* Where each side has memory of its own (`copy`): push gives the other side all bytes that are here now, pull takes what the other side pushed; a new
+ * import has pulled. All work of the device is waited for first. Nothing to do, and nothing waited for, where the memory is one. */
+kfr_status kfr_buffer_push(const kfr_buffer* buffer, kfr_error* error);
+kfr_status kfr_buffer_pull(const kfr_buffer* buffer, kfr_error* error);
 void* kfr_buffer_data(const kfr_buffer* buffer);     /* first byte of the mapping */
 uint64_t kfr_buffer_bytes(const kfr_buffer* buffer); /* rounded up to whole pages */
 int32_t kfr_buffer_fd(const kfr_buffer* buffer);     /* owned by the buffer; -1 for an imported one */

@@ -224,6 +224,20 @@ kfr_status kfr_buffer_fill(const kfr_buffer* buffer, uint64_t offset, uint64_t b
   });
 }
 
+kfr_status kfr_buffer_push(const kfr_buffer* buffer, kfr_error* error) {
+  return guarded(error, [&] {
+    require(buffer != nullptr, "push a buffer: `buffer` is NULL");
+    buffer->push();
+  });
+}
+
+kfr_status kfr_buffer_pull(const kfr_buffer* buffer, kfr_error* error) {
+  return guarded(error, [&] {
+    require(buffer != nullptr, "pull a buffer: `buffer` is NULL");
+    buffer->pull();
+  });
+}
+
 void* kfr_buffer_data(const kfr_buffer* buffer) { return buffer == nullptr ? nullptr : buffer->data(); }
 uint64_t kfr_buffer_bytes(const kfr_buffer* buffer) { return buffer == nullptr ? 0 : buffer->bytes(); }
 int32_t kfr_buffer_fd(const kfr_buffer* buffer) { return buffer == nullptr ? -1 : buffer->fd(); }

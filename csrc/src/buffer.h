@@ -18,6 +18,9 @@ struct kfr_buffer {
   int fd() const { return fd_; }
   // Throws Error(KFR_BAD_ARGUMENT) for a range that does not lie inside, or read-only memory.
   void fill(uint64_t offset, uint64_t bytes, uint8_t value) const;
+  // Where each side has memory of its own: gives the other side what is here now, takes what the other side gave. Else there is nothing to do.
+  virtual void push() const {}
+  virtual void pull() const {}
 
  protected:
   kfr_buffer() = default;

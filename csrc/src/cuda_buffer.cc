@@ -1,4 +1,4 @@
-// cuda_buffer.cc: virtual memory with guards, and legacy IPC carried by a small sealed file.
+// cuda_buffer.cc: virtual memory with guards; legacy IPC carried by a small sealed file; memory on each side with copies through a file.
 #include "cuda_buffer.h"
 
 #include <fcntl.h>
@@ -225,6 +225,89 @@ class IpcBuffer final : public DeviceBuffer {
   std::unique_ptr<MemFile> file_;  // the maker's; its descriptor is fd_
 };
 
+// Memory of its own on each side. What they share is memory of the host, whose descriptor is the buffer's; behind the bytes it says what it is.
+constexpr std::string_view kCopyMagic = "KFR-CPY1";
+constexpr uint64_t kCopyTail = 4096;
+
+class CopyBuffer final : public DeviceBuffer {
+ public:
+  CopyBuffer(Device& device, uint64_t bytes) : DeviceBuffer(device), shared_(make_host_buffer(whole_pages(bytes, kPage) + kCopyTail)) {
+    std::memcpy(static_cast<char*>(shared_->data()) + shared_->bytes() - kCopyTail, kCopyMagic.data(), kCopyMagic.size());
+    allocate();
+    try {
+      Scope scope(device);
+      clear();
+    } catch (...) {
+      release();
+      throw;
+    }
+    fd_ = shared_->fd();
+  }
+  CopyBuffer(Device& device, int fd, uint64_t bytes, bool writable)
+      : DeviceBuffer(device), shared_(import_host_buffer(fd, whole_pages(bytes, kPage) + kCopyTail, true)) {
+    writable_ = writable;  // for our own calls; a kernel can write to it, which the other side sees when it pulls
+    allocate();
+    try {
+      pull();
+    } catch (...) {
+      release();
+      throw;
+    }
+  }
+  ~CopyBuffer() override { release(); }
+
+  void push() const override { copy(host(), reinterpret_cast<Address>(data_), "push"); }
+  void pull() const override { copy(reinterpret_cast<Address>(data_), host(), "pull"); }
+
+ private:
+  void allocate() {
+    bytes_ = shared_->bytes() - kCopyTail;
+    Scope scope(device_);
+    Result result = device_.driver().cuMemAlloc(&address_, bytes_);
+    if (result != kSuccess) refuse(result, about("make", bytes_));
+    at(address_);
+  }
+  void release() noexcept {
+    try {
+      Scope scope(device_);
+      device_.driver().cuMemFree(address_);
+    } catch (const Error&) {}
+  }
+  Address host() const { return reinterpret_cast<Address>(shared_->data()); }
+  void copy(Address to, Address from, const char* what) const {
+    Scope scope(device_);
+    const Driver& d = device_.driver();
+    check(d.cuCtxSynchronize(), "wait for the device");
+    Result result = d.cuMemcpyAsync(to, from, bytes_, nullptr);
+    if (result == kSuccess) result = d.cuStreamSynchronize(nullptr);
+    if (result != kSuccess) refuse(result, about(what, bytes_));
+  }
+
+  std::unique_ptr<kfr_buffer> shared_;
+  Address address_ = 0;
+};
+
+bool is_copy(int fd) {
+  struct stat info{};
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < static_cast<off_t>(kCopyTail)) return false;
+  char magic[kCopyMagic.size()];
+  return pread(fd, magic, sizeof magic, info.st_size - static_cast<off_t>(kCopyTail)) == static_cast<ssize_t>(sizeof magic) &&
+         std::memcmp(magic, kCopyMagic.data(), sizeof magic) == 0;
+}
+
+// Whether the driver lets memory out by a legacy IPC handle: not on every system, and not in every container.
+bool ipc_works(const Device& device) {
+  Scope scope(device);
+  const Driver& d = device.driver();
+  Address address = 0;
+  Result result = d.cuMemAlloc(&address, kPage);
+  if (result != kSuccess) refuse(result, about("make", kPage));
+  IpcHandle handle{};
+  result = d.cuIpcGetMemHandle(&handle, address);
+  d.cuMemFree(address);
+  return result == kSuccess;
+}
+
 bool read_record(int fd, IpcRecord* record) {
   struct stat info{};
   if (fstat(fd, &info) != 0)
@@ -237,15 +320,17 @@ bool read_record(int fd, IpcRecord* record) {
 }  // namespace
 
 std::unique_ptr<kfr_buffer> make_buffer(Device& device, uint64_t bytes) {
-  const char* wanted = std::getenv("KERNELFORGE_BUFFERS");
-  bool ipc = (wanted != nullptr && std::string_view(wanted) == "ipc") || !device.shared_memory().vmm;
-  if (ipc) return std::make_unique<IpcBuffer>(device, bytes);
-  return std::make_unique<VirtualBuffer>(device, bytes);
+  const char* given = std::getenv("KERNELFORGE_BUFFERS");
+  std::string_view wanted = given == nullptr ? "" : given;
+  if (wanted != "ipc" && wanted != "copy" && device.shared_memory().vmm) return std::make_unique<VirtualBuffer>(device, bytes);
+  if (wanted == "ipc" || (wanted != "copy" && ipc_works(device))) return std::make_unique<IpcBuffer>(device, bytes);
+  return std::make_unique<CopyBuffer>(device, bytes);
 }
 
 std::unique_ptr<kfr_buffer> import_buffer(Device& device, int fd, uint64_t bytes, bool writable) {
   IpcRecord record;
   if (read_record(fd, &record)) return std::make_unique<IpcBuffer>(device, record, bytes, writable);
+  if (is_copy(fd)) return std::make_unique<CopyBuffer>(device, fd, bytes, writable);
   return std::make_unique<VirtualBuffer>(device, fd, bytes, writable);
 }
 

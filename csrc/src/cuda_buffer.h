@@ -9,9 +9,10 @@
 
 namespace kf::cuda {
 
-// Virtual memory exported as a file descriptor, or legacy IPC where the device refuses that (or KERNELFORGE_BUFFERS is `ipc`).
+// Virtual memory exported as a file descriptor; legacy IPC where the device refuses that (or KERNELFORGE_BUFFERS is `ipc`); copies where it
+// refuses both (or the variable is `copy`).
 std::unique_ptr<kfr_buffer> make_buffer(Device& device, uint64_t bytes);
-// Tells by the descriptor which of the two it is.
+// Tells by the descriptor which of them it is.
 std::unique_ptr<kfr_buffer> import_buffer(Device& device, int fd, uint64_t bytes, bool writable);
 
 // Makes, exports, imports and maps one page, read-only too.

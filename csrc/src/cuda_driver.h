@@ -134,6 +134,8 @@ static_assert(sizeof(LaunchConfig) == 56 && offsetof(LaunchConfig, stream) == 32
   X(cuIpcOpenMemHandle, "cuIpcOpenMemHandle_v2", (Address * address, IpcHandle handle, uint32_t flags))                               \
   X(cuIpcCloseMemHandle, "cuIpcCloseMemHandle", (Address address))                                                                    \
   X(cuMemsetD8Async, "cuMemsetD8Async", (Address address, unsigned char value, size_t n, Stream stream))                              \
+  X(cuMemcpyAsync, "cuMemcpyAsync",                                                                                                   \
+    (Address to, Address from, size_t bytes, Stream stream)) /* also of the host: one space of addresses */                           \
   X(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (Address to, Address from, size_t bytes, Stream stream))                               \
   X(cuStreamCreate, "cuStreamCreate", (Stream * stream, uint32_t flags))                                                              \
   X(cuStreamSynchronize, "cuStreamSynchronize", (Stream stream))                                                                      \

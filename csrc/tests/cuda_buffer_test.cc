@@ -164,22 +164,70 @@ TEST_F(CudaBuffer, FallsBackToIpcCarriedByASealedFile) {
   ours.reset();
 }
 
+TEST_F(CudaBuffer, FallsBackToCopiesThroughAFile) {
+  setenv("KERNELFORGE_BUFFERS", "copy", 1);
+  BufferPtr ours = device_buffer(5000);
+  unsetenv("KERNELFORGE_BUFFERS");
+  EXPECT_EQ(kfr_buffer_bytes(ours.get()), kPage);
+  EXPECT_EQ(fcntl(kfr_buffer_fd(ours.get()), F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  kfr_error error{};
+  *at<char>(ours, 5) = 6;
+  ASSERT_EQ(kfr_buffer_push(ours.get(), &error), KFR_OK) << error.text;
+  BufferPtr theirs = import(kfr_buffer_fd(ours.get()), 5000, false);
+  EXPECT_EQ(*at<char>(theirs, 5), 6) << "an import has pulled";
+  *at<char>(theirs, 5) = 7;
+  EXPECT_EQ(*at<char>(ours, 5), 6) << "memory of its own";
+  ASSERT_EQ(kfr_buffer_push(theirs.get(), &error), KFR_OK) << error.text;
+  ASSERT_EQ(kfr_buffer_pull(ours.get(), &error), KFR_OK) << error.text;
+  EXPECT_EQ(*at<char>(ours, 5), 7) << "also what should not have been written";
+  EXPECT_EQ(kfr_buffer_fill(theirs.get(), 0, 1, 0, &error), KFR_BAD_ARGUMENT);
+  EXPECT_EQ(kfr_buffer_push(nullptr, &error), KFR_BAD_ARGUMENT);
+  EXPECT_EQ(kfr_buffer_pull(nullptr, &error), KFR_BAD_ARGUMENT);
+  fake().fail("cuMemcpyAsync", 700, 0, 1);
+  EXPECT_EQ(kfr_buffer_pull(ours.get(), &error), KFR_FAULT) << error.text;
+}
+
+// Which way is taken is found out when a device is opened first: in a process of its own. The seals tell the files of the ways apart.
+TEST(CudaBufferWaysDeathTest, TheFirstThatTheDriverHasIsTaken) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto seals = [](const char* environment, const char* fail) {
+    setenv("KF_FAKE_CUDA", environment, 1);
+    setenv("KF_FAKE_FAIL", fail, 1);
+    kfr_buffer* buffer = nullptr;
+    if (kfr_buffer_create(4096, 0, &buffer, nullptr) != KFR_OK) std::exit(99);
+    std::exit(fcntl(kfr_buffer_fd(buffer), F_GET_SEALS));
+  };
+  EXPECT_EXIT(seals("vmm=0", ""), ::testing::ExitedWithCode(F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), "");
+  EXPECT_EXIT(seals("vmm=0", "cuIpcGetMemHandle=801"), ::testing::ExitedWithCode(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), "");
+}
+
+TEST_F(CudaBuffer, OneMemoryIsNeitherPushedNorPulled) {
+  BufferPtr b = device_buffer(4096);
+  fake().fail("cuMemcpyAsync", 700, 0, 1);
+  EXPECT_EQ(kfr_buffer_push(b.get(), nullptr), KFR_OK);
+  EXPECT_EQ(kfr_buffer_pull(b.get(), nullptr), KFR_OK);
+  fake().fail("cuMemcpyAsync", 0, 0, 0);
+}
+
 TEST_F(CudaBuffer, AnotherProcessSeesIt) {
-  for (const char* way : {"", "ipc"}) {
+  for (const char* way : {"", "ipc", "copy"}) {
     setenv("KERNELFORGE_BUFFERS", way, 1);
     BufferPtr ours = device_buffer(4096);
     *at<int>(ours) = 41;
+    ASSERT_EQ(kfr_buffer_push(ours.get(), nullptr), KFR_OK);
     pid_t child = fork();  // the fake survives a fork
     if (child == 0) {
       kfr_buffer* buffer = nullptr;
       if (kfr_buffer_import(kfr_buffer_fd(ours.get()), 4096, 1, 0, &buffer, nullptr) != KFR_OK) _exit(1);
       ++*static_cast<int*>(kfr_buffer_data(buffer));
+      if (kfr_buffer_push(buffer, nullptr) != KFR_OK) _exit(2);
       kfr_buffer_free(buffer);
       _exit(0);
     }
     int status = -1;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0) << way;
+    ASSERT_EQ(kfr_buffer_pull(ours.get(), nullptr), KFR_OK);
     EXPECT_EQ(*at<int>(ours), 42) << way;
   }
 }

@@ -248,6 +248,11 @@ KF_FAKE Result cuMemsetD8Async(Address address, unsigned char value, size_t n, S
   if (call.refused != 0) return call.refused;
   return submit(stream, {"memset " + std::to_string(n), 500, [=] { std::memset(host(address), value, n); }});
 }
+KF_FAKE Result cuMemcpyAsync(Address to, Address from, size_t bytes, Stream stream) {
+  Call call("cuMemcpyAsync", kStarted | kContext, std::to_string(bytes));
+  if (call.refused != 0) return call.refused;
+  return submit(stream, {"copy " + std::to_string(bytes), 2000, [=] { std::memcpy(host(to), host(from), bytes); }});
+}
 KF_FAKE Result cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, Stream stream) {
   Call call("cuMemcpyDtoDAsync_v2", kStarted | kContext, std::to_string(bytes));
   if (call.refused != 0) return call.refused;

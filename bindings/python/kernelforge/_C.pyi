@@ -111,6 +111,12 @@ class Buffer:
     def fill(self, offset: int, bytes: int, value: int) -> None:
         """Set bytes; returns when they are set."""
 
+    def push(self) -> None:
+        """Give the process that imported it what is here now, where each has memory of its own (KERNELFORGE_BUFFERS=copy); else nothing happens."""
+
+    def pull(self) -> None:
+        """Take what that process gave."""
+
     @property
     def fd(self) -> int: ...
     @property

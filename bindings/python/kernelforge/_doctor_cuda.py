@@ -88,7 +88,7 @@ def _driver() -> Check | None:
     buffers = (
         "shared buffers lie between unmapped pages"
         if info["vmm"]
-        else "shared buffers by legacy IPC, without unmapped pages around them"
+        else "shared buffers by legacy IPC or copies, without unmapped pages around them"
     )
     return Check(
         "cuda driver",

@@ -43,7 +43,9 @@ def _pointwise() -> list[Site]:
     sliced = _t(5, 9, 40, dtype=F16)[:, ::2, 8:]
     return [
         _site("relu_", [_t(3, 5, 7, 11, dtype=F16)], [_t(2, 64, 8, 8, dtype=F16)], axes=True),
-        _site("relu_", [_t(2, 64, 8, 8, dtype=F16)], [_t(1, 32, 8, 8, dtype=F16)]),  # whole tiles, with and without odd addresses
+        _site(
+            "relu_", [_t(2, 64, 8, 8, dtype=F16)], [_t(1, 32, 8, 8, dtype=F16)]
+        ),  # whole tiles, with and without odd addresses
         _site("relu_", [_t(2, 64, 8, 8)], [_t(1, 32, 8, 8)]),
         _site("silu", [_t(70, 64, dtype=BF16)], [_t(1, 1, dtype=BF16)]),
         _site("gelu", [_t(9, 128, dtype=F16), "tanh"]),

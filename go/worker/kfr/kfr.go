@@ -144,6 +144,8 @@ type Library struct {
 	bufferCreate func(bytes uint64, device int32, buffer *Memory, e *cError) int32
 	bufferImport func(fd int32, bytes uint64, writable, device int32, buffer *Memory, e *cError) int32
 	bufferFill   func(buffer Memory, offset, bytes uint64, value uint8, e *cError) int32
+	bufferPush   func(buffer Memory, e *cError) int32
+	bufferPull   func(buffer Memory, e *cError) int32
 	bufferData   func(buffer Memory) uintptr
 	bufferBytes  func(buffer Memory) uint64
 	bufferFD     func(buffer Memory) int32
@@ -192,6 +194,8 @@ func Open(path string) (*Library, error) {
 	bind(&l.bufferCreate, "kfr_buffer_create")
 	bind(&l.bufferImport, "kfr_buffer_import")
 	bind(&l.bufferFill, "kfr_buffer_fill")
+	bind(&l.bufferPush, "kfr_buffer_push")
+	bind(&l.bufferPull, "kfr_buffer_pull")
 	bind(&l.bufferData, "kfr_buffer_data")
 	bind(&l.bufferBytes, "kfr_buffer_bytes")
 	bind(&l.bufferFD, "kfr_buffer_fd")
@@ -330,6 +334,18 @@ func (l *Library) FD(memory Memory) int { return int(l.bufferFD(memory)) }
 func (l *Library) Fill(memory Memory, offset, bytes uint64, value uint8) error {
 	e := &cError{}
 	return e.is(l.bufferFill(memory, offset, bytes, value, e), "fill a buffer")
+}
+
+// Push gives the other side a buffer's bytes, where each side has memory of its own.
+func (l *Library) Push(memory Memory) error {
+	e := &cError{}
+	return e.is(l.bufferPush(memory, e), "push a buffer")
+}
+
+// Pull takes what the other side gave.
+func (l *Library) Pull(memory Memory) error {
+	e := &cError{}
+	return e.is(l.bufferPull(memory, e), "pull a buffer")
 }
 
 // FreeMemory unmaps.

@@ -72,10 +72,11 @@ func deviceConfig(t *testing.T, driver string) worker.Config {
 // onDevice is a worker on the fake device, with an input and an output of 1,000 floats mapped: buffers 1 (read-only) and 2.
 type onDevice struct {
 	*worker.Worker
-	in, out []float32
-	slots   []worker.Slot
-	image   []byte
-	kernel  int
+	in, out  []float32
+	memories []kfr.Memory
+	slots    []worker.Slot
+	image    []byte
+	kernel   int
 }
 
 var deviceLibrary = sync.OnceValues(func() (*kfr.Library, error) { return kfr.Open(os.Getenv("KF_RUNTIME")) })
@@ -101,6 +102,7 @@ func startOnDevice(t *testing.T, source string) *onDevice {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { library.FreeMemory(memory) })
+		d.memories = append(d.memories, memory)
 		bytes := library.Bytes(memory)
 		address := library.Data(memory) + uintptr(bytes-4000)
 		view := unsafe.Slice(*(**float32)(unsafe.Pointer(&address)), 1000)
@@ -125,6 +127,30 @@ func startOnDevice(t *testing.T, source string) *onDevice {
 }
 
 const head2 = "KERNEL(kf_main) { const float* x = ARG(const float*, 0); float* y = ARG(float*, 1); int64_t n = ARG(int64_t, 2); "
+
+func TestWithoutSharedMemoryEachSideHasItsOwn(t *testing.T) {
+	t.Setenv("KERNELFORGE_BUFFERS", "copy") // the worker tells by the descriptors
+	d := startOnDevice(t, head2+"for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i]; ((float*)x)[7] = 1; }")
+	library, _ := deviceLibrary()
+	carry := func(way func(kfr.Memory) error) {
+		for _, memory := range d.memories {
+			if err := way(memory); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	carry(library.Push)
+	if _, err := d.Run(t.Context(), patience, d.kernel, d.slots); err != nil {
+		t.Fatal(err)
+	}
+	if d.out[999] != 0 || d.in[7] != 7 {
+		t.Fatalf("the worker wrote to our memory: %g, %g", d.out[999], d.in[7])
+	}
+	carry(library.Pull)
+	if d.out[999] != 2*999 || d.in[7] != 1 {
+		t.Errorf("pulled %g and %g (expected 1998, and the input's 1 that the kernel should not have written)", d.out[999], d.in[7])
+	}
+}
 
 func TestAKernelOnADeviceIsLoadedRunAndTimed(t *testing.T) {
 	d := startOnDevice(t, head2+"for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i]; }")

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/kernelforge/kernelforge/go/worker"
+	"github.com/kernelforge/kernelforge/go/worker/kfr"
 	"golang.org/x/sys/unix"
 )
 
@@ -65,6 +66,21 @@ func (l *Loop) address(slot *worker.Slot) (uintptr, error) {
 		return 0, fmt.Errorf("offset %d in buffer %d of %d bytes", slot.Offset, slot.Buffer, mapped.bytes)
 	}
 	return mapped.data + uintptr(slot.Offset), nil
+}
+
+// carry pulls or pushes each buffer of some slots once.
+func (l *Loop) carry(slots []worker.Slot, way func(kfr.Memory) error) error {
+	done := map[int]bool{}
+	for _, slot := range slots {
+		if done[slot.Buffer] {
+			continue
+		}
+		done[slot.Buffer] = true
+		if err := way(l.buffers[slot.Buffer].memory); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func readImage(fd int) ([]byte, error) {

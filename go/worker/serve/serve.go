@@ -298,6 +298,9 @@ func (l *Loop) run(r *worker.Run, ok worker.Answer) (any, error) {
 		slots = append(slots, w.address())
 	}
 	k.runs++
+	if err := l.carry(r.Slots, l.library.Pull); err != nil {
+		return nil, err
+	}
 	start := l.library.Now()
 	if err := l.library.Launch(k.plan, slots, l.parallel); err != nil {
 		return nil, err
@@ -305,7 +308,11 @@ func (l *Loop) run(r *worker.Run, ok worker.Answer) (any, error) {
 	if err := l.wait(); err != nil {
 		return nil, err
 	}
-	return worker.RunAnswer{Answer: ok, US: float64(l.library.Now()-start) / 1e3}, nil
+	us := float64(l.library.Now()-start) / 1e3
+	if err := l.carry(r.Slots, l.library.Push); err != nil { // inputs too: the referee looks whether they were changed
+		return nil, err
+	}
+	return worker.RunAnswer{Answer: ok, US: us}, nil
 }
 
 // referenceSamples of the reference kernel go into each block; their median is what is compared across processes.

@@ -105,6 +105,13 @@ class Room:
         s = self.slot
         return self._buffer.tensor(self.offset(self._placement), s.dtype, s.sizes, s.strides)  # type: ignore[no-any-return]
 
+    def push(self) -> None:
+        """Let the worker see what was placed, and `pull` what it made of it: where the memory is one, nothing is to do."""
+        self._buffer.push()
+
+    def pull(self) -> None:
+        self._buffer.pull()
+
     def private(self) -> torch.Tensor:
         """Return a copy that nobody else can change."""
         return self.view.clone(memory_format=torch.preserve_format)
@@ -183,6 +190,16 @@ class Stage:
             room.load(placement, pattern, tensor if room.slot.read else None)
         for room in self.fresh:
             room.load(placement, pattern, None)
+
+    def push(self) -> None:
+        """Let the worker see what was placed."""
+        for room in self.rooms:
+            room.push()
+
+    def pull(self) -> None:
+        """See what the worker made of it."""
+        for room in self.rooms:
+            room.pull()
 
     def again(self, tensors: list[torch.Tensor], pattern: int) -> None:
         """Make the input that is placed ready for another run: what a run writes is poisoned or restored, what it only reads stays."""

@@ -69,6 +69,7 @@ class Slab:
         times = whole.numel() // flat.numel()
         whole[: times * flat.numel()].view(times, -1).copy_(flat)
         whole[times * flat.numel() :].copy_(flat[: whole.numel() - times * flat.numel()])
+        self._buffer.push()
         place.wait()  # if the next slab finds no room, this one goes at once, and nothing may run on it then
 
     def view(self, offset: int, slot: Slot) -> torch.Tensor:

@@ -289,6 +289,7 @@ class OpenCard:
             variant.stage.again(tensors, pattern)
         else:
             variant.stage.load(tensors, item.placement, pattern)
+        variant.stage.push()
         self._placed = case
 
     def _case(self, number: int) -> tuple[OpenVariant, Input]:
@@ -303,6 +304,7 @@ class OpenCard:
             raise RefereeFault(f"check case {case}: it is not what was placed last")
         variant, item = self._case(case)
         stage, doubts = variant.stage, Doubts()
+        stage.pull()
         stage.ask_written(doubts)
         first = self._first.get(case) if repeat > 0 else None
         if first is not None:

@@ -227,3 +227,17 @@ def test_the_command_line_profiles_and_explains_on_the_device(
     assert "plan p-" in done.stdout, done.stdout
     done = command("profile", f"{file}:make", "--device", "cuda:63", env=env)
     assert done.returncode == 5 and "use the device `cuda:63`" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("way", ["ipc", "copy"])
+def test_a_search_works_where_virtual_memory_cannot_be_shared(tmp_path: Path, way: str) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(NET)
+    env = {"KERNELFORGE_HOME": str(tmp_path / "home"), "KERNELFORGE_BUFFERS": way}
+    options = ["--device", "cuda", "--candidates", "2", "--ops", "max_pool2d*", "--json"]
+    done = command("optimize", f"{file}:make", *options, env=env)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    (row,) = [r for r in report["rows"] if r["op"].startswith("max_pool2d")]
+    assert row["verdicts"] == {"ok": 2}, row
+    assert row["served"], row

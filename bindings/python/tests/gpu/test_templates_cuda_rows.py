@@ -21,7 +21,9 @@ def _name(number: int) -> str:
 @pytest.mark.parametrize("number", range(len(SITES)), ids=_name)
 def test_templates_equal_eager_at_size(number):
     site = SITES[number]
-    rows = check(site, Place(0), site.points, align=16 * (number % 3 > 0))  # with and without code for odd addresses
+    rows = check(
+        site, Place(0), site.points, align=16 * (number % 3 > 0)
+    )  # with and without code for odd addresses
     families = {r["family"] for r in rows}
     assert len(families) >= site.families, f"families {sorted(families)} apply (expected {site.families})"
     bad = [r for r in rows if r["status"] != "ok"]
