@@ -121,7 +121,7 @@ check: build ## format, lint, types and the fast tests; changes nothing
 	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q .
 	@git ls-files '*.cc' '*.h' '*.cpp' | grep -v third_party | grep -v '^go/' | xargs $(BIN)/clang-format --dry-run -Werror
 	$(call say,lint and types)
-	@$(GO) vet ./go/...
+	@$(GO) vet ./go/... ./bench/...
 	@$(BIN)/mypy
 	@tools/check-tree
 	$(call say,fast tests)

@@ -46,6 +46,7 @@ var (
 var (
 	device = flag.Int("device", kfr.Host, "CUDA device; -1 is the host target")
 	nvrtc  = flag.String("nvrtc", "", "libnvrtc.so")
+	tier   = flag.Int("tier", 1, "of the sandbox, as a search has it")
 )
 
 func main() {
@@ -122,7 +123,7 @@ func compileHost(ctx context.Context, _ *kfr.Library, program, scratch string, s
 	if err != nil {
 		return nil, err
 	}
-	return compileAll(ctx, host.NewPool(program, compiler, host.ThisMachine("/"), scratch, cache, 1), sources)
+	return compileAll(ctx, host.NewPool(program, compiler, host.ThisMachine("/"), scratch, cache, 1, *tier), sources)
 }
 
 func compileCUDA(ctx context.Context, library *kfr.Library, program, scratch string, sources map[string]string) (map[string][]byte, error) {
@@ -134,7 +135,7 @@ func compileCUDA(ctx context.Context, library *kfr.Library, program, scratch str
 	if err != nil {
 		return nil, err
 	}
-	pool, err := cuda.NewPool(ctx, cuda.Config{Program: program, NVRTC: *nvrtc, Arch: arch, Scratch: scratch, Jobs: 1})
+	pool, err := cuda.NewPool(ctx, cuda.Config{Program: program, NVRTC: *nvrtc, Arch: arch, Scratch: scratch, Jobs: 1, Tier: *tier})
 	if err != nil {
 		return nil, err
 	}
@@ -155,9 +156,9 @@ func compileAll(ctx context.Context, pool pool, sources map[string]string) (map[
 }
 
 func prepare(library *kfr.Library, program, runtime, scratch string) (*bench, error) {
-	b := &bench{config: worker.Config{Path: program, Runtime: runtime, Scratch: scratch, Threads: 2}}
+	b := &bench{config: worker.Config{Path: program, Runtime: runtime, Scratch: scratch, Threads: 2, Tier: *tier}}
 	if *device >= 0 {
-		b.config = worker.Config{Path: program, Runtime: runtime, Scratch: scratch, CUDA: true, Device: *device}
+		b.config = worker.Config{Path: program, Runtime: runtime, Scratch: scratch, CUDA: true, Device: *device, Tier: *tier}
 	}
 	for id := range 2 {
 		memory, err := library.NewMemory(4*elements, int32(*device))
