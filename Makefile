@@ -156,6 +156,8 @@ bench: build ## the benchmarks of this machine, into bench/results (resumable; B
 evidence: bench ## all full-size results that this machine can give
 	KF_EVERY_POINT=1 $(GO) test ./go/forge
 	$(BIN)/kernelforge demo --fresh --results bench/results/demo-host.json
+	$(PY) bench/trust.py --budget-s $(or $(TRUST_S),7200)
+	$(if $(GPU),$(PY) bench/trust.py --budget-s $(or $(TRUST_S),7200) --target cuda)
 	$(PY) -m kernelforge.reach --jobs $(JOBS) --write docs/reach.md
 	$(if $(GPU),$(PY) -m kernelforge.reach --device cuda --jobs 8 --write docs/reach.md)
 

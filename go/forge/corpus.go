@@ -18,11 +18,12 @@ const KindCorpus = "corpus"
 
 // Corpus is what a run of the corpus works with.
 type Corpus struct {
-	Files []redteam.File
-	Cards map[string]*card.Card // by the name of the call
-	Seed  int64
-	Off   judge.Gates                               // that a test has switched off
-	Judge func(judge.Referee) (*judge.Judge, error) // called once
+	Files   []redteam.File
+	Cards   map[string]*card.Card // by the name of the call
+	Seed    int64
+	Off     judge.Gates                               // that a test has switched off
+	Seconds float64                                   // after which no file is begun; 0: no limit
+	Judge   func(judge.Referee) (*judge.Judge, error) // called once
 }
 
 // StartCorpus judges files in the background. Nothing is stored: each result is an event, and what a caller has of them it need not ask again.
@@ -47,7 +48,8 @@ func (s *Session) corpus(ctx context.Context, corpus Corpus) {
 			if err := s.tell(r, began); err != nil {
 				return err
 			}
-			if s.finishing() {
+			spent := corpus.Seconds > 0 && time.Since(began).Seconds() > corpus.Seconds
+			if s.finishing() || spent {
 				return card.Fail(card.CodeStopped, "", stoppedByUser)
 			}
 			return nil
@@ -56,7 +58,7 @@ func (s *Session) corpus(ctx context.Context, corpus Corpus) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.state = StateDone
-	if err != nil && !s.finish {
+	if err != nil && !s.finish && card.AsError(err).Code != card.CodeStopped {
 		s.state, s.failure = StateFailed, card.AsError(err)
 	}
 }

@@ -32,7 +32,7 @@ type corpusStartRequest struct {
 
 // startCorpus begins a run. Nothing is stored: each result is an event of a poll.
 func startCorpus(request corpusStartRequest) (any, error) {
-	corpus := forge.Corpus{Cards: map[string]*card.Card{}, Seed: request.Seed, Off: request.Settings.Off}
+	corpus := forge.Corpus{Cards: map[string]*card.Card{}, Seed: request.Seed, Off: request.Settings.Off, Seconds: request.Settings.Seconds}
 	all, err := redteam.Files(request.Target)
 	if err != nil {
 		return nil, err

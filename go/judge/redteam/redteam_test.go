@@ -90,7 +90,7 @@ func (j *fakeJudge) Open(_ context.Context, c *card.Card, _ int64) error {
 	return nil
 }
 func (j *fakeJudge) Ahead(context.Context, card.Candidate) {}
-func (j *fakeJudge) Prove(_ context.Context, _ *card.Card, candidate card.Candidate) (judge.Proof, error) {
+func (j *fakeJudge) Prove(_ context.Context, _ *card.Card, candidate card.Candidate, _ bool) (judge.Proof, error) {
 	j.said = append(j.said, candidate.Change)
 	return j.proofs[candidate.Change], j.broken
 }
@@ -155,5 +155,17 @@ func TestFilesOfOneCallShareAnOpenCard(t *testing.T) {
 	j.broken = stop
 	if err := Run(t.Context(), j, cards, files, 1, nil); !errors.Is(err, stop) || !strings.Contains(err.Error(), "`2`") {
 		t.Errorf("a broken judge: found %v", err)
+	}
+}
+
+// The first gate needs neither compiler nor device: it refuses what is meant for it, and nothing else.
+func TestThePolicyRefusesItsOwnFilesAlone(t *testing.T) {
+	for target := range extensions {
+		for _, f := range corpusOf(t, target) {
+			err := judge.Policy(target, f.Candidate)
+			if meant := f.Gate == judge.GatePolicy; meant != (err != nil) {
+				t.Errorf("`%s`: the policy said %v (its gate is `%s`)", f.Name, err, f.Gate)
+			}
+		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 type Judge interface {
 	Open(ctx context.Context, c *card.Card, seed int64) error
 	Ahead(ctx context.Context, candidate card.Candidate)
-	Prove(ctx context.Context, c *card.Card, candidate card.Candidate) (judge.Proof, error)
+	Prove(ctx context.Context, c *card.Card, candidate card.Candidate, speed bool) (judge.Proof, error)
 	Close(ctx context.Context, cardID string) error
 }
 
@@ -64,7 +64,7 @@ func runCall(ctx context.Context, j Judge, c *card.Card, files []File, seed int6
 		if i+1 < len(files) {
 			j.Ahead(ctx, files[i+1].Candidate)
 		}
-		proof, err := j.Prove(ctx, c, file.Candidate)
+		proof, err := j.Prove(ctx, c, file.Candidate, file.Gate == judge.GateTiming)
 		if err != nil {
 			return fmt.Errorf("corpus file `%s`: %w", file.Name, err)
 		}

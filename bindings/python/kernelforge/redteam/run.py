@@ -216,13 +216,13 @@ def _judge(
 
     from ..referee import Referee
 
+    began = time.monotonic()
     compiler = _needs.compiler(place)
     cache = _settings.writable_folder(_settings.read().cache, "cache")
     unknown = sorted({f["call"] for f in open_files} - set(CALLS))
     if unknown:
         raise KernelForgeError(f"judge the corpus: no call is named {', '.join(unknown)}")
     _ext.load()
-    deadline = None if budget_s is None else time.monotonic() + budget_s
     with torch.no_grad(), place.current(), _pack.disabled():
         captured = Captured(dict.fromkeys(f["call"] for f in open_files), place)
         session = f"redteam-{target}-{os.getpid()}"
@@ -232,6 +232,7 @@ def _judge(
             "cache": str(cache),
             "scratch": str(_settings.scratch_folder()),
             "jobs": len(os.sched_getaffinity(0)),
+            "seconds": 0 if budget_s is None else max(budget_s - (time.monotonic() - began), 1e-3),
             **_needs.tools(place, compiler),
         }
         if off:
@@ -248,8 +249,6 @@ def _judge(
 
         def watch(event: dict[str, Any]) -> None:
             keep(event["data"])
-            if deadline is not None and time.monotonic() > deadline:
-                _core.call("study.cancel", study=session, now=False)
 
         with Referee(captured, seed=seed, place=place) as referee:
             try:
