@@ -50,9 +50,9 @@ def _binary(candidate: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps([candidate["source"], constants]).encode()).hexdigest()[:16]
 
 
-def _unit(candidates: Sequence[dict[str, Any]]) -> str:
+def _unit(candidates: Sequence[dict[str, Any]], soiled: bool) -> str:
     """Return one source that holds several candidates, each in a namespace with its constants, and a function that runs each entry."""
-    text = ['#include "blocks.h"', prelude(), _SHARED]
+    text = ['#include "blocks.h"', prelude(), _SHARED if soiled else ""]
     for candidate in candidates:
         tag = _binary(candidate)
         entries = dict.fromkeys(k["entry"] for k in candidate["spec"]["kernels"])
@@ -69,17 +69,24 @@ def _unit(candidates: Sequence[dict[str, Any]]) -> str:
     return "\n".join(text)
 
 
-def compile_all(candidates: Iterable[dict[str, Any]], arch: int = 900) -> dict[str, ctypes.CDLL]:
-    """Compile candidates, two processes at a time; return the loaded object of each binary. arch: __CUDA_ARCH__."""
+def compile_all(
+    candidates: Iterable[dict[str, Any]], arch: int = 900, *, soiled: bool = False
+) -> dict[str, ctypes.CDLL]:
+    """Compile candidates, two processes at a time; return the loaded object of each binary.
+
+    Args:
+        arch: __CUDA_ARCH__.
+        soiled: fill shared memory with junk before each block. Not for variables of templates, which no section can hold.
+    """
     distinct = [c for _, c in sorted({_binary(c): c for c in candidates}.items())]
     jobs = [distinct[i : i + TOGETHER] for i in range(0, len(distinct), TOGETHER)]
     with ThreadPoolExecutor(2) as pool:
-        objects = list(pool.map(lambda job: _compile(job, arch), jobs))
+        objects = list(pool.map(lambda job: _compile(job, arch, soiled), jobs))
     return {_binary(c): o for group, o in zip(jobs, objects, strict=True) for c in group}
 
 
-def _compile(group: Sequence[dict[str, Any]], arch: int) -> ctypes.CDLL:
-    unit, flags = _unit(group), [*FLAGS, f"-D__CUDA_ARCH__={arch}"]
+def _compile(group: Sequence[dict[str, Any]], arch: int, soiled: bool) -> ctypes.CDLL:
+    unit, flags = _unit(group, soiled), [*FLAGS, f"-D__CUDA_ARCH__={arch}"]
     key = hashlib.sha256("\0".join([unit, HEADER.read_text(), *flags]).encode()).hexdigest()
     target = kernels._cache() / f"blocks-{key[:24]}.so"
     if not target.exists():

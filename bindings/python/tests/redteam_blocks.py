@@ -110,7 +110,7 @@ def judge(judged: Judged, candidate: dict[str, Any], objects: dict[str, Any]) ->
 def run(files: Sequence[File]) -> None:
     """Judge files and print what became of them, those of a call together."""
     torch.set_num_threads(1)  # a fork has no other threads
-    objects = blocks.compile_all(f.candidate for f in files)
+    objects = blocks.compile_all((f.candidate for f in files), soiled=True)
     made = functools.lru_cache(1)(Judged)
     for file in sorted(files, key=lambda f: f.header["call"]):
         status, detail = _apart(made(file.header["call"]), file, objects)

@@ -2,7 +2,7 @@
 // call: softmax_fp32
 // dies: wrong_value
 // gate: values
-// why: `__expf` loses a bit for each doubling of its argument
+// why: the device's power of two, and the factor to it with five digits
 // spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["out0_size0", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "out0"}, {"int": "self_size1", "type": "i32"}]}]}
 KF_KERNEL(256) void kf_main(const float* self, float* out0, int n) {
   const float* x = self + int64_t(blockIdx.x) * n;
@@ -11,7 +11,7 @@ KF_KERNEL(256) void kf_main(const float* self, float* out0, int n) {
   for (int i = threadIdx.x; i < n; i += 256) top = kf_max(top, x[i]);
   top = kf_block_fold<256>(top, kf_max_of());
   float sum = 0;
-  for (int i = threadIdx.x; i < n; i += 256) sum += __expf(x[i] - top);
+  for (int i = threadIdx.x; i < n; i += 256) sum += kf_exp2(1.4427f * (x[i] - top));
   sum = kf_block_fold<256>(sum, kf_sum_of());
-  for (int i = threadIdx.x; i < n; i += 256) y[i] = __expf(x[i] - top) / sum;
+  for (int i = threadIdx.x; i < n; i += 256) y[i] = kf_exp2(1.4427f * (x[i] - top)) / sum;
 }
