@@ -117,13 +117,15 @@ func (p *Pool) Compile(ctx context.Context, source string, options []string) (co
 	if err == nil && built.Image != nil {
 		err = p.config.Cache.Put(key, built.Image)
 	}
-	built.Seconds = time.Since(start).Seconds()
+	if whole := time.Since(start).Seconds(); built.Seconds <= 0 || built.Seconds > whole { // the server tells it without waiting for its turn
+		built.Seconds = whole
+	}
 	return built, err
 }
 
 // Probe compiles an empty kernel, so that an NVRTC that cannot do what is needed is one clear error before the first candidate.
 func (p *Pool) Probe(ctx context.Context) error {
-	built, err := p.Compile(ctx, "extern \"C\" __global__ void kf_main() {}\n", nil)
+	built, err := p.Compile(ctx, empty, nil)
 	if err == nil && built.Failure != "" {
 		err = card.Fail(card.CodeJudge, "set KERNELFORGE_NVRTC to a libnvrtc.so of CUDA 12.8 or newer, with its libnvrtc-builtins.so beside it",
 			"compile an empty kernel with `%s` (%s): %s", p.found.Path, p.Version(), built.Failure)
@@ -171,7 +173,7 @@ func (p *Pool) compile(ctx context.Context, j job) (compile.Built, error) {
 	case len(result.Image) == 0:
 		return compile.Built{}, fmt.Errorf("compile: the compiler was content, but gave no image")
 	}
-	return compile.Built{Image: result.Image}, nil
+	return compile.Built{Image: result.Image, Seconds: result.Seconds}, nil
 }
 
 // take gives a server that waits, or starts another.
@@ -214,7 +216,7 @@ func (p *Pool) start(ctx context.Context, where []string) (*server, greeted, err
 		return nil, greeted{}, card.Fail(card.CodeJudge, "build it with `make build`, or install again with pip", "compile: start `%s`: %w", p.config.Program, err)
 	}
 	var answer greeted
-	err = started.Ask(ctx, startLimit, "hello", greeting{Places: where, Driver: p.config.Driver / 1000, Prelude: Prelude}, &answer)
+	err = started.Ask(ctx, startLimit, "hello", greeting{Places: where, Driver: p.config.Driver / 1000, Prelude: Prelude, Options: Flags(p.config.Arch)}, &answer)
 	switch {
 	case ctx.Err() != nil:
 		err = ctx.Err()
