@@ -238,6 +238,6 @@ def test_a_search_works_where_virtual_memory_cannot_be_shared(tmp_path: Path, wa
     done = command("optimize", f"{file}:make", *options, env=env)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    (row,) = [r for r in report["rows"] if r["op"].startswith("max_pool2d")]
-    assert row["verdicts"] == {"ok": 2}, row
+    (row,) = [r for r in report["rows"] if "max_pool2d" in r["op"]]
+    assert set(row["verdicts"]) == {"ok"}, row
     assert row["served"], row

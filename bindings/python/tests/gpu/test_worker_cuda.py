@@ -225,7 +225,7 @@ def test_a_launch_that_cannot_be_is_refused_and_the_worker_lives(
 
 def test_large_shared_memory_clusters_and_cooperative_launches_run(bench: Bench) -> None:
     shared = HEAD.replace("  long i", "  extern __shared__ float s[]; long i") + (
-        "  for (int k = threadIdx.x; k < 50000; k += 256) s[k] = k;\n  __syncthreads();\n  if (i < n) y[i] = 2 * x[i] + s[49999] - 49999;\n}"
+        "  for (int k = threadIdx.x; k < 50000; k += 256) s[k] = k;\n  __syncthreads();\n  if (i < n) y[i] = 2 * x[i] + (s[49999] - 49999);\n}"
     )
     if bench.worker.hello["device"]["smem_optin"] >= 200000:
         ran = bench.run(shared, smem="200000")
