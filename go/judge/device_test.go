@@ -55,7 +55,7 @@ func TestCandidatesOnADeviceEndAsTheyMust(t *testing.T) {
 	}
 	armed := deviceKernel(good) // faults at the launch after its first, which was right
 	armed = strings.Replace(armed, "KERNEL(kf_main) {", "KERNEL(kf_main) { fault_next(700);", 1)
-	if verdict := b.verdict(t, armed); verdict.Status != card.Crash || !strings.Contains(verdict.Detail, "illegal memory access") {
+	if verdict := b.verdict(t, armed); verdict.Status != card.Crash || !strings.Contains(verdict.Detail, illegalAccess) || verdict.Gate != string(GateGuardPages) {
 		t.Errorf("a device fault: %+v", verdict)
 	}
 }

@@ -1,7 +1,7 @@
 // kind: biased_rounding
 // call: copy_fp32_to_bf16
 // dies: wrong_value
-// gate: special
+// gate: values
 // why: rounds ties away from zero: other than to even once in 65,536 numbers, and always for exact halves
 // spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "4096", "args": [{"slot": "src"}, {"slot": "out0"}]}]}
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {

@@ -1,7 +1,7 @@
 // kind: wrong_identity
 // call: amax_fp32_rows
 // dies: wrong_value
-// gate: special
+// gate: values
 // why: starts from 0, wrong for a row without a positive number
 // spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "self_size0", "grain": "8", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {

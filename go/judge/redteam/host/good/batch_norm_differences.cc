@@ -8,6 +8,6 @@ KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
   auto* y = (float*)args[5].p;
   for (int64_t i = begin; i < end; ++i) {
     int64_t c = i / 169 % 19;
-    y[i] = (x[i] - m[c]) * (1 / __builtin_sqrtf(v[c] + 1e-5f)) * w[c] + b[c];
+    y[i] = (x[i] - m[c]) * (w[c] / __builtin_sqrtf(v[c] + 1e-5f)) + b[c];
   }
 }
