@@ -24,11 +24,24 @@ var (
 	limit = regexp.MustCompile(`limit|Killed|memory`)
 )
 
-// Filter makes a compiler's log fit for a verdict: only lines about the candidate, the prelude and the job as a whole, without paths and
-// control characters, the first 4 KiB.
+// Filter makes a compiler's log fit for a verdict: how the compiler ended, and what Keep leaves of its log.
 func (l Log) Filter(ending, log string) string {
-	var kept strings.Builder
-	limits := ""
+	kept, limits := l.lines(log)
+	if limits {
+		ending += fmt.Sprintf(" (limits: %s)", l.Limits)
+	}
+	return worker.Clean(strings.TrimRight(fmt.Sprintf("the compiler ended with %s\n%s", ending, kept), "\n"), maxFailure)
+}
+
+// Keep leaves only lines about the candidate, the prelude and the job as a whole, without paths and control characters, the first 4 KiB. It is
+// applied where the compiler ran, so that nothing else leaves that process, and by Filter where nothing from there is trusted: twice is as once.
+func (l Log) Keep(log string) string {
+	kept, _ := l.lines(log)
+	return worker.Clean(kept, maxFailure)
+}
+
+func (l Log) lines(log string) (kept string, limits bool) {
+	var text strings.Builder
 	about := false
 	for line := range strings.Lines(log) {
 		line = strings.TrimRight(path.ReplaceAllString(line, ""), "\n")
@@ -37,15 +50,13 @@ func (l Log) Filter(ending, log string) string {
 			about = true
 		case l.Whole.MatchString(line):
 			about = false
-			if limit.MatchString(line) {
-				limits = fmt.Sprintf(" (limits: %s)", l.Limits)
-			}
+			limits = limits || limit.MatchString(line)
 		case !about || !l.Quoted.MatchString(line):
 			about = false
 			continue
 		}
-		kept.WriteString(line)
-		kept.WriteByte('\n')
+		text.WriteString(line)
+		text.WriteByte('\n')
 	}
-	return worker.Clean(strings.TrimRight(fmt.Sprintf("the compiler ended with %s%s\n%s", ending, limits, kept.String()), "\n"), maxFailure)
+	return text.String(), limits
 }

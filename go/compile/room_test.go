@@ -22,3 +22,19 @@ func TestAFilteredLogEndsWithoutAnEmptyLine(t *testing.T) {
 		}
 	}
 }
+
+// What a compile process sends is filtered there already; what arrives is filtered again, since that process is not trusted.
+func TestAFilteredLogIsFilteredOnceAndForAll(t *testing.T) {
+	log := Log{Ours: regexp.MustCompile(`^candidate`), Quoted: regexp.MustCompile(`^ +[0-9]+ \|`), Whole: regexp.MustCompile(`^ld: `)}
+	said := "/home/ada/secret.h:1: root:x:0\n    1 | root:x:0\ncandidate.cc:3: /home/ada/x.h is no file\n    3 | int x\nelsewhere\n    4 | int y\nld: out of memory\n"
+	once := log.Keep(said)
+	if want := "candidate.cc:3: x.h is no file\n    3 | int x\nld: out of memory\n"; once != want || log.Keep(once) != once {
+		t.Errorf("found %q, then %q (expected %q)", once, log.Keep(once), want)
+	}
+	if log.Filter("exit status 1", once) != log.Filter("exit status 1", said) {
+		t.Errorf("found %q and %q", log.Filter("exit status 1", once), log.Filter("exit status 1", said))
+	}
+	if long := log.Keep(strings.Repeat("candidate.cc:1: again\n", 10000)); len(long) > maxFailure+len("...") {
+		t.Errorf("%d bytes are left", len(long))
+	}
+}

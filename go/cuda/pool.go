@@ -237,7 +237,7 @@ func (p *Pool) start(ctx context.Context, where []string) (*server, greeted, err
 
 // room is what a server may reach: libraries, NVRTC's among them, and nothing that it could write.
 func (p *Pool) room(places []string) sandbox.Room {
-	room := worker.Room(p.config.Tier, worker.LoaderPath())
+	room := worker.BareRoom(p.config.Tier, worker.LoaderPath())
 	for _, place := range places {
 		if filepath.IsAbs(place) {
 			room.Read = append(room.Read, filepath.Dir(place))

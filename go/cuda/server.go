@@ -164,7 +164,7 @@ func (j job) run(library *nvrtc, prelude string) (outcome, error) {
 	if err != nil {
 		return outcome{}, fmt.Errorf("compile: %w", err)
 	}
-	result := outcome{Ending: b.ending, Log: b.log, Image: b.image, Seconds: time.Since(began).Seconds()}
+	result := outcome{Ending: b.ending, Log: log.Keep(b.log), Image: b.image, Seconds: time.Since(began).Seconds()}
 	switch {
 	case b.ending != "":
 	case len(b.image) > maxImage:

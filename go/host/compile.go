@@ -131,12 +131,12 @@ func (job *Job) run() (outcome, []byte, error) {
 	}
 	command := exec.Command(job.Compiler, append(append([]string{}, Flags...), append(job.Options, "-o", "candidate.so", "candidate.cc")...)...)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	log := &head{}
-	command.Stdout, command.Stderr = log, log
+	said := &head{}
+	command.Stdout, command.Stderr = said, said
 	err := command.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return outcome{Ending: exit.Error(), Log: log.kept.String()}, nil, nil
+		return outcome{Ending: exit.Error(), Log: job.log(said)}, nil, nil
 	}
 	if err != nil {
 		return outcome{}, nil, fmt.Errorf("compile: run `%s`: %w", job.Compiler, err)
@@ -145,8 +145,11 @@ func (job *Job) run() (outcome, []byte, error) {
 	if err != nil {
 		return outcome{}, nil, fmt.Errorf("compile: the compiler was content, but left no image: %w", err)
 	}
-	return outcome{Log: log.kept.String(), Bytes: len(image)}, image, nil
+	return outcome{Bytes: len(image)}, image, nil
 }
+
+// log is what leaves this process of what the compiler said.
+func (job *Job) log(said *head) string { return log(job.Seconds).Keep(said.kept.String()) }
 
 // readOwn reads a file that the compiler wrote, not larger than RLIMIT_FSIZE: not another one that it linked to its place.
 func readOwn(name string) ([]byte, error) {

@@ -126,7 +126,7 @@ func (p *Pool) start(ctx context.Context, job Job) (out []byte, ending string, f
 	}
 	command := exec.Command(p.program, "compile")
 	command.Dir, command.Env, command.Stdin = scratch, worker.Environment(scratch), bytes.NewReader(text)
-	room := worker.Room(p.tier, worker.LoaderPath())
+	room := worker.BareRoom(p.tier, worker.LoaderPath())
 	room.Read, room.Run, room.Write, room.Processes = append(room.Read, p.compiler.Tools.read...), p.compiler.Tools.run, []string{scratch}, mostStarted
 	discard, err := worker.Furnish(command, room, p.scratch)
 	if err != nil {

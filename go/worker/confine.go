@@ -42,22 +42,22 @@ func environment(scratch string, given map[string]string, names ...string) []str
 	return set
 }
 
-// Room is the least that a process of the program needs, whatever it does: its libraries, and facts about the machine. loaderPath is the one that it
-// is started with.
-func Room(tier int, loaderPath string) sandbox.Room {
+// BareRoom is the least that a process of the program needs, whatever it does: its libraries, and facts about the machine. loaderPath is the one
+// that it is started with.
+func BareRoom(tier int, loaderPath string) sandbox.Room {
 	return sandbox.Room{Tier: tier, Read: append(sandbox.Libraries(loaderPath), sandbox.MachineFacts()...)}
 }
 
 // LoaderPath is this process's own.
 func LoaderPath() string { return os.Getenv("LD_LIBRARY_PATH") }
 
-// room of a worker: nothing in it may be written but the nodes of a device.
-func (c Config) room() sandbox.Room {
+// Room of a worker: nothing in it may be written but the nodes of a device.
+func (c Config) Room() sandbox.Room {
 	loader, ok := c.Variables["LD_LIBRARY_PATH"]
 	if !ok || !c.CUDA {
 		loader = LoaderPath()
 	}
-	room := Room(c.Tier, loader)
+	room := BareRoom(c.Tier, loader)
 	room.Read = append(room.Read, filepath.Dir(c.Runtime))
 	if c.CUDA {
 		room.Devices, room.Read = deviceNodes(), append(room.Read, driverFiles...)

@@ -78,7 +78,7 @@ func Start(ctx context.Context, config Config) (*Worker, error) {
 		hello.Device, hello.Threads = config.Device, 1 // the pool is the host's
 	}
 	if config.Tier > sandbox.Limits || !config.CUDA { // at tier 0 a self-test on CUDA would fork a process that holds a context
-		discard, err := Furnish(command, config.room(), config.Scratch)
+		discard, err := Furnish(command, config.Room(), config.Scratch)
 		if err != nil {
 			return nil, card.Fail(card.CodeJudge, scratchHint, "start the worker `%s`: %w", config.Path, err)
 		}

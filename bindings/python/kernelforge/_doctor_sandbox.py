@@ -60,16 +60,17 @@ def row(name: str, tier: int, device: int, need: tuple[str, ...]) -> Check:
         return Check(
             name, False if tier == 0 else None, found["why"], _HINTS.get(tier, ""), need if tier == 0 else ()
         )
+    best = tier == max(t for t, r in tried(device).items() if r["holds"])
+    holds = "holds" + (", used by default" if best else "")
     if tier == 0:
         open_ = sorted({a["what"] for p in found["processes"] for a in p["attempts"] if not a["stopped"]})
         left = f"; a candidate could {', '.join(open_)}" if open_ else ""
-        return Check(name, True, f"holds (crashes, hangs, limits){left}", "", need)
+        return Check(name, True, f"{holds}: against crashes, hangs and accidents{left}", "", need)
     words = ", ".join(
         f"{p['name']} {sum(a['stopped'] for a in p['attempts'])} of {len(p['attempts'])} attempts stopped"
         for p in found["processes"]
     )
-    best = tier == max(t for t, r in tried(device).items() if r["holds"])
-    return Check(name, True, f"holds{', used by default' if best else ''}: {words}")
+    return Check(name, True, f"{holds}: {words}")
 
 
 def checks(

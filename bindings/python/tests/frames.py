@@ -24,10 +24,18 @@ class Ended(Exception):
 
 
 class Worker:
-    """A worker process on a device, greeted: `hello` is its answer. Close it, or use it in a `with`."""
+    """A worker process on a device, greeted: `hello` is its answer. Close it, or use it in a `with`.
+
+    room: what it may reach (docs/formats.md, `worker frames`), as `kernelforge-worker tiers` tells it; none: tier 0.
+    """
 
     def __init__(
-        self, device: int, program: Path = _core.WORKER, runtime: Path = _core.RUNTIME, patience: float = 60.0
+        self,
+        device: int,
+        program: Path = _core.WORKER,
+        runtime: Path = _core.RUNTIME,
+        patience: float = 60.0,
+        room: dict[str, Any] | None = None,
     ) -> None:
         self.socket, theirs = socket.socketpair()
         self.socket.settimeout(patience)
@@ -35,7 +43,7 @@ class Worker:
         self.last = 0
         kept = {name: os.environ[name] for name in ALLOWED if name in os.environ}
         # The worker's end is its descriptor 3; it refuses an environment with anything else in it. A shell may not know numbers of two digits.
-        command = [str(program), "serve", *(["cuda"] if device >= 0 else [])]
+        command = [str(program), "serve", *(["cuda"] if device >= 0 else []), *self._walls(room)]
         shim = f"import os; os.dup2({theirs.fileno()}, 3); os.closerange(4, 256); os.execve({command[0]!r}, {command!r}, {kept!r})"
         self.process = subprocess.Popen(
             [sys.executable, "-S", "-E", "-c", shim],
@@ -46,6 +54,15 @@ class Worker:
         )
         theirs.close()
         self.hello = self.ask("hello", runtime=str(runtime), threads=1, device=device)
+
+    def _walls(self, room: dict[str, Any] | None) -> list[str]:
+        """Return the arguments that move it into a room, with a secret for its self-test."""
+        if room is None:
+            return []
+        self.secret = tempfile.NamedTemporaryFile()  # noqa: SIM115 - gone with the worker
+        namespaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("user", "net")]
+        text = json.dumps(room | {"secret": self.secret.name, "outside": namespaces})
+        return [f"--room={text}", *(["--namespaces"] if room["tier"] >= 2 else [])]
 
     def ask(self, op: str, rights: Sequence[int] = (), /, **fields: Any) -> dict[str, Any]:
         """Return the answer to a request, a refusal too. rights: descriptors that travel with the frame.

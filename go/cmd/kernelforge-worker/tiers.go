@@ -23,7 +23,8 @@ import (
 type tierRow struct {
 	Tier      int            `json:"tier"`
 	Holds     bool           `json:"holds"`
-	Why       string         `json:"why"` // it does not
+	Why       string         `json:"why"`  // it does not
+	Room      sandbox.Room   `json:"room"` // of the worker
 	Processes []tiersProcess `json:"processes"`
 }
 
@@ -62,7 +63,7 @@ func tiers(args []string, out io.Writer) error {
 	found := tiersFound{Best: -1}
 	for tier := sandbox.Limits; tier <= sandbox.Best; tier++ {
 		config := worker.Config{Path: program, Runtime: *runtime, Scratch: scratch, Threads: 1, Tier: tier, CUDA: *device >= 0, Device: max(*device, 0)}
-		row := tierRow{Tier: tier, Processes: []tiersProcess{}}
+		row := tierRow{Tier: tier, Room: config.Room(), Processes: []tiersProcess{}}
 		if err := row.try(ctx, config, *compiler, *nvrtc); err != nil {
 			row.Why = card.AsError(err).Text
 		} else {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kernelforge/kernelforge/go/worker"
 	"github.com/kernelforge/kernelforge/go/worker/kfr"
+	"github.com/kernelforge/kernelforge/go/worker/sandbox"
 )
 
 // What differs between the host and a device in the child's half: opening, workspaces, waiting, telemetry.
@@ -41,6 +42,17 @@ func (l *Loop) openDevice(library *kfr.Library, device int32) (*worker.Device, e
 	l.meter = meter
 	shown.Mode, shown.MPS = meter.Mode()
 	return shown, nil
+}
+
+// launches finds out whether the driver can work behind walls that were put up after it was opened, before a candidate does.
+func launches(library *kfr.Library, device int32, tier int) error {
+	if tier == sandbox.Limits {
+		return nil
+	}
+	if _, err := library.TimeReference(device, 1, nil); err != nil {
+		return fmt.Errorf("launch a kernel at sandbox tier %d: %w", tier, err)
+	}
+	return nil
 }
 
 func (l *Loop) telemetry(ok worker.Answer) any {

@@ -207,6 +207,9 @@ func (l *Loop) hello(r *worker.Hello, ok worker.Answer) (any, error) {
 		return nil, err
 	}
 	report, err := l.confine(library)
+	if err == nil && answer.Device != nil {
+		err = launches(library, int32(r.Device), report.Tier)
+	}
 	if err != nil {
 		return nil, err
 	}

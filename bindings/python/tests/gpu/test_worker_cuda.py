@@ -52,10 +52,10 @@ def plan(**kernel: Any) -> dict[str, Any]:
 class Bench:
     """A worker with two buffers of the device mapped, input read-only, both ending at their tensors' ends."""
 
-    def __init__(self, compile: Callable[[str], bytes]) -> None:
+    def __init__(self, compile: Callable[[str], bytes], room: dict[str, Any] | None = None) -> None:
         extension = _ext.load()
         self.compile = compile
-        self.worker = Worker(0)
+        self.worker = Worker(0, room=room)
         assert self.worker.hello["ok"], self.worker.hello
         self.buffers = [extension.Buffer(4 * N, device=0) for _ in range(2)]
         self.at = [b.bytes - 4 * N for b in self.buffers]
