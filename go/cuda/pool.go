@@ -141,7 +141,7 @@ func (p *Pool) compile(ctx context.Context, j job) (compile.Built, error) {
 	var result outcome
 	var lost *worker.Lost
 	err = s.Ask(ctx, p.limit, "compile", j, &result)
-	if errors.As(err, &lost) && !lost.Timeout && s.served > 0 && ctx.Err() == nil { // it may have died while it waited: no source is to blame
+	if errors.As(err, &lost) && !lost.Timeout && (s.served > 0 || lost.Killed()) && ctx.Err() == nil { // it may have died while it waited, or was killed: no source is to blame
 		s.Kill()
 		if s, _, err = p.start(ctx, []string{p.found.Path}); err != nil {
 			return compile.Built{}, err

@@ -83,6 +83,12 @@ const (
 	modelBlocks       = 12   // pairs of forwards, winners on and off
 )
 
+// logged is what the log keeps of settings: what was asked for. Paths are this session's alone, and name users and folders.
+func (s Settings) logged() Settings {
+	s.Worker, s.Runtime, s.Compiler, s.Cache, s.Scratch, s.NVRTC, s.Variables = "", "", "", "", "", "", nil
+	return s
+}
+
 // complete fills in defaults and refuses what cannot be.
 func (s Settings) complete() (Settings, error) {
 	if s.Candidates == 0 {

@@ -111,7 +111,7 @@ func (w *work) enter() error {
 	}
 	stored, err := w.store.Study(w.ID)
 	session := func(resumed bool) store.Entry {
-		return store.Entry{Kind: store.KindSession, Data: sessionEvent{PID: os.Getpid(), Resumed: resumed, Settings: w.settings}}
+		return store.Entry{Kind: store.KindSession, Data: sessionEvent{PID: os.Getpid(), Resumed: resumed, Settings: w.settings.logged()}}
 	}
 	if err != nil {
 		if card.AsError(err).Code != card.CodeNotFound {

@@ -56,6 +56,10 @@ func (p *Pool) Compile(ctx context.Context, source string, options []string) (co
 		return compile.Built{}, ctx.Err()
 	}
 	built, err := p.compile(ctx, source, options)
+	var lost *worker.Lost
+	if errors.As(err, &lost) && lost.Killed() { // by somebody else: no source is to blame
+		built, err = p.compile(ctx, source, options)
+	}
 	if err == nil && built.Image != nil {
 		err = p.cache.Put(key, built.Image)
 	}
@@ -160,8 +164,9 @@ func (p *Pool) read(out []byte, ending string) (outcome, []byte, error) {
 	from := bytes.NewReader(out)
 	body, err := worker.ReadFrame(from)
 	if err != nil {
-		return outcome{}, nil, card.Fail(card.CodeJudge, "`kernelforge doctor` checks the worker and the compiler",
-			"compile: the compile process ended with %s (expected a result): %w", ending, err)
+		signal, _, _ := strings.Cut(ending, ":")
+		lost := &worker.Lost{Op: "compile", Signal: signal, Buffer: -1, Detail: fmt.Sprintf("the compile process ended with %s (expected a result): %v", ending, err)}
+		return outcome{}, nil, card.Fail(card.CodeJudge, "`kernelforge doctor` checks the worker and the compiler", "compile: %w", lost)
 	}
 	var result outcome
 	if err := card.Decode(body, &result); err != nil {

@@ -54,7 +54,11 @@ func (j *Judge) confirm(ctx context.Context, c *card.Card, open *opened, f Final
 	}
 	j.lease.Lock()
 	defer j.lease.Unlock()
-	exact, err := j.judgeAgain(ctx, c, open, f.Candidate, compiled.Image, variant)
+	var exact bool
+	err = twice(func() (err error) {
+		exact, err = j.judgeAgain(ctx, c, open, f.Candidate, compiled.Image, variant)
+		return err
+	})
 	if err != nil {
 		return Confirmation{}, err
 	}

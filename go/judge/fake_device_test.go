@@ -67,6 +67,12 @@ func onFakeDevice(t *testing.T, set map[string]string) *deviceBench {
 	if set != nil {
 		driver = fake.Wrap(t, driver, set)
 	}
+	return onDriver(t, driver)
+}
+
+// onDriver makes one whose workers use the driver of this path.
+func onDriver(t *testing.T, driver string) *deviceBench {
+	t.Helper()
 	library, err := kfr.Open(realRuntime(t))
 	if err != nil {
 		t.Fatal(err)

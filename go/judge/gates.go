@@ -40,16 +40,29 @@ type failure struct {
 	gate   Gate
 	status card.Status
 	detail string
+	cause  error // a worker's end; else nil
 }
 
 func (f *failure) Error() string { return fmt.Sprintf("%s: %s", f.status, f.detail) }
+func (f *failure) Unwrap() error { return f.cause }
 
 func (f *failure) verdict() card.Verdict {
 	return card.Verdict{Status: f.status, Gate: string(f.gate), Detail: f.detail}
 }
 
 func fail(gate Gate, status card.Status, format string, args ...any) error {
-	return &failure{gate, status, fmt.Sprintf(format, args...)}
+	return &failure{gate: gate, status: status, detail: fmt.Sprintf(format, args...)}
+}
+
+// twice tries once more what failed because somebody killed the worker: an administrator, or the kernel when memory is short. The candidate is
+// blamed when it happens again, since a greedy one can bring that about itself.
+func twice(try func() error) error {
+	err := try()
+	var lost *worker.Lost
+	if errors.As(err, &lost) && lost.Killed() {
+		err = try()
+	}
+	return err
 }
 
 // Judge takes a candidate through the gates. An error means that the harness is broken, or that ctx has ended.
@@ -61,7 +74,10 @@ func (j *Judge) Judge(ctx context.Context, c *card.Card, candidate card.Candidat
 		compiled, err = j.compile(ctx, candidate)
 	}
 	if err == nil {
-		verdict, err = j.judge(ctx, c, open, candidate, compiled.Image)
+		err = twice(func() (err error) {
+			verdict, err = j.judge(ctx, c, open, candidate, compiled.Image)
+			return err
+		})
 	}
 	var failed *failure
 	if errors.As(err, &failed) {
@@ -119,7 +135,11 @@ func (j *Judge) begin(ctx context.Context, c *card.Card, open *opened, candidate
 		fit = aloneWith(candidate.ID)
 	}
 	for ; ; fit = unusedWorker {
-		s, err := j.session(ctx, c, open, fit)
+		var s *session
+		err := twice(func() (err error) {
+			s, err = j.session(ctx, c, open, fit)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -199,7 +219,7 @@ func (t *trial) ended(err error, what string) error {
 		if name, ok := t.names[lost.Buffer]; ok {
 			detail = strings.ReplaceAll(detail, fmt.Sprintf("buffer %d", lost.Buffer), name)
 		}
-		return fail(crashGate(lost), card.Crash, "%s: %s", what, detail)
+		return &failure{crashGate(lost), card.Crash, fmt.Sprintf("%s: %s", what, detail), lost}
 	case errors.As(err, &fault):
 		switch fault.Code {
 		case worker.FaultCode:

@@ -107,9 +107,9 @@ func (s *Store) Study(id string) (*Study, error) {
 	return study, nil
 }
 
-// Studies gives the names of all studies, the newest first.
+// Studies gives the names of all studies, the newest first: by the order in which they were made, since clocks are set back.
 func (s *Store) Studies() ([]string, error) {
-	rows, err := s.db.Query("SELECT id FROM studies ORDER BY made DESC, rowid DESC")
+	rows, err := s.db.Query("SELECT id FROM studies ORDER BY rowid DESC")
 	if err != nil {
 		return nil, s.fail("list the studies of", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
@@ -73,17 +74,22 @@ func (p *peer) exchange(ctx context.Context, limit time.Duration, op string, req
 func (p *peer) lost(op string, limit time.Duration, cause error) *Lost {
 	l := &Lost{Op: op, Buffer: -1}
 	if errors.Is(cause, os.ErrDeadlineExceeded) {
+		stopped := p.process.stopped()
 		p.process.kill()
-		l.Timeout, l.Signal = true, "SIGKILL"
+		l.Timeout, l.Signal = !stopped, "SIGKILL"
 		l.Detail = fmt.Sprintf("`%s` was not answered within %s: the worker was killed", op, limit.Round(time.Millisecond))
+		if stopped {
+			l.Signal, l.Detail = "SIGSTOP", l.Detail+", since somebody had stopped it"
+		}
 		return l
 	}
 	select { // the stream has ended; the process is ending, or has closed it and lives on
 	case <-p.process.done:
+		l.Signal = p.process.ending()
 	case <-time.After(time.Second):
+		p.process.kill()
+		l.Signal = "closed stream"
 	}
-	p.process.kill()
-	l.Signal = p.process.ending()
 	l.Detail = fmt.Sprintf("the worker ended in `%s`: %s", op, l.Signal)
 	return l
 }
@@ -98,6 +104,11 @@ func (p *peer) breach(op, format string, args ...any) *Lost {
 	p.process.kill()
 	return &Lost{Op: op, Signal: brokenFrame, Buffer: -1,
 		Detail: fmt.Sprintf("the worker broke the protocol in `%s`: %s", op, Clean(fmt.Sprintf(format, args...), 256))}
+}
+
+// Killed says whether somebody else ended or stopped the process: code that faults does not raise these signals, and what we kill we know of.
+func (l *Lost) Killed() bool {
+	return !l.Timeout && slices.Contains([]string{"SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGSTOP"}, l.Signal)
 }
 
 // Server is an untrusted process that answers one request after another on its standard input, which is a socket. Not safe for concurrent use,

@@ -103,6 +103,13 @@ func (p *process) kill() {
 	<-p.done
 }
 
+// stopped says whether somebody has stopped the leader (SIGSTOP): it cannot answer, and is not to blame.
+func (p *process) stopped() bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+	_, after, found := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
+	return err == nil && found && bytes.HasPrefix(after, []byte("T"))
+}
+
 // ending says in words how the process ended, from its exit status alone.
 func (p *process) ending() string {
 	status, ok := p.state.Sys().(syscall.WaitStatus)

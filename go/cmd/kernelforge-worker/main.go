@@ -13,6 +13,7 @@ import (
 	"github.com/kernelforge/kernelforge/go/cuda"
 	"github.com/kernelforge/kernelforge/go/host"
 	"github.com/kernelforge/kernelforge/go/nvml"
+	"github.com/kernelforge/kernelforge/go/worker"
 	"github.com/kernelforge/kernelforge/go/worker/serve"
 )
 
@@ -28,6 +29,11 @@ func main() {
 func run(args []string) error {
 	if len(args) < 2 {
 		return fmt.Errorf("%s", usage)
+	}
+	if args[1] == "serve" {
+		worker.Disinherit(4) // 3 is the socket of the frames
+	} else {
+		worker.Disinherit(3)
 	}
 	switch args[1] {
 	case "serve":
