@@ -10,7 +10,6 @@ import contextlib
 import datetime
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 _BLOCKS = 30  # pairs for the whole model
 _MODEL_SECONDS = 30.0  # at most, for these pairs
-_TRIAL_SECONDS = 86400.0  # after which a trial is one that was left behind
 _NO_GAIN = "no gain of the whole model shown"
 
 
@@ -110,7 +108,7 @@ def finish(job: Job, found: Outcome, *, written: bool = False) -> Report:
         "tree": _studies.trees(runs),
     }
     if job.cards:
-        _core.call("store.result", store=job.store, study=job.study, result=data)
+        _studies.keep(job.study, job.store, data)
     if trial.outputs.get("status", "ok") not in OUTPUTS_PASS:
         raise VerifyFault(
             f"optimize `{a.name}`: {trial.refused}; its plans are not served, and there is no pack",
@@ -154,10 +152,9 @@ def _place_of_trial(job: Job, written: bool) -> Iterator[Path]:
         yield job.folder
         return
     folder = job.cache / "trial" / f"{job.study}.{os.getpid()}"
-    for old in folder.parent.glob("*"):  # of a process that was killed; a trial takes minutes
-        with contextlib.suppress(OSError):
-            if time.time() - old.stat().st_mtime > _TRIAL_SECONDS:
-                shutil.rmtree(old, ignore_errors=True)
+    for old in folder.parent.glob("*.*"):  # of a process that was killed
+        if not Path("/proc", old.name.rpartition(".")[2]).exists():
+            shutil.rmtree(old, ignore_errors=True)
     try:
         _write(job, folder)
         yield folder

@@ -34,10 +34,14 @@ class Report:
         return page(self._data)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report as `.json`, `.html` or text, by the name's ending, in one step; return the path."""
+        """Write the report as `.json`, `.html` or text, by the name's ending, in one step; return the path.
+
+        A file is passed on: it names the pack, but not the folders in which pack and store lie.
+        """
         target = Path(path)
-        text = {".json": lambda: json.dumps(self._data, indent=1) + "\n", ".html": self.to_html}.get(
-            target.suffix, lambda: str(self) + "\n"
+        told = Report(shared(self._data))
+        text = {".json": lambda: json.dumps(told._data, indent=1) + "\n", ".html": told.to_html}.get(
+            target.suffix, lambda: str(told) + "\n"
         )()
         write_whole(target, text)
         return target
@@ -53,6 +57,17 @@ class Report:
         from ._html import body
 
         return body(self._data)
+
+
+def shared(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a report's data without the places of this machine.
+
+    Example:
+        >>> shared({"study": "s", "store": "/home/me/kernelforge.db", "pack": "/home/me/packs/s"})
+        {'study': 's', 'pack': 's'}
+    """
+    places = {k: v for k, v in data.items() if k not in ("store", "page")}
+    return {**places, "pack": Path(data["pack"]).name} if data.get("pack") else places
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -21,8 +21,8 @@ def studies(store: str | os.PathLike[str] | None = None) -> list[dict[str, Any]]
     path = _settings.store_path(store)
     if not path.exists():
         return []
-    answer = _core.call("store.studies", store=str(path))
-    return sorted(answer["value"], key=lambda s: s["made"], reverse=True)
+    listed: list[dict[str, Any]] = _core.call("store.studies", store=str(path))["value"]
+    return listed
 
 
 def find(study: str | None, store: str | os.PathLike[str] | None) -> dict[str, Any] | None:
@@ -37,7 +37,24 @@ def load(study: str, store: str | os.PathLike[str] | None) -> dict[str, Any]:
         UsageFault: there is no such study.
     """
     _named(study, store)
-    return _core.call("store.study", store=str(_settings.store_path(store)), study=study)
+    path = _settings.store_path(store)
+    found = _core.call("store.study", store=str(path), study=study)
+    if found["result"]:
+        found["result"] = _from_store(found["result"], path)
+    return found
+
+
+def keep(study: str, store: str, result: dict[str, Any]) -> None:
+    """Store the result of a study, without the places in which store and pack lie: a store that is passed on does not name its user's folders."""
+    pack = result["pack"] and os.path.relpath(result["pack"], Path(store).parent)
+    kept = {**{k: v for k, v in result.items() if k != "store"}, "pack": pack}
+    _core.call("store.result", store=store, study=study, result=kept)
+
+
+def _from_store(result: dict[str, Any], store: Path) -> dict[str, Any]:
+    """Return a stored result with the places as they are now."""
+    pack = result.get("pack")
+    return {**result, "store": str(store), "pack": pack and os.path.normpath(store.parent / pack)}
 
 
 def _named(study: str | None, store: str | os.PathLike[str] | None) -> str:

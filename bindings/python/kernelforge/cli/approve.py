@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 from pathlib import Path
 
 from .. import _pack
@@ -23,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         from .._studies import approve_study
 
-        folder, ids = approve_study(args.what, args.store, plans, by=getpass.getuser())
+        folder, ids = approve_study(args.what, args.store, plans, by="the command line")
     text = (
         f"approved {len(ids)} plans: {', '.join(ids)}\n`kernelforge run --pack {folder} script.py` serves them"
         if ids
