@@ -155,6 +155,9 @@ bench: build ## the benchmarks of this machine, into bench/results (resumable; B
 .PHONY: evidence
 evidence: bench ## all full-size results that this machine can give
 	KF_EVERY_POINT=1 $(GO) test ./go/forge
+	$(PY) bench/kills.py --points 50
+	$(PY) bench/faults.py --target host --budget-s 3600 --output build/faults-host.json
+	$(if $(GPU),$(PY) bench/faults.py --target cuda --budget-s 3600 --output build/faults-cuda.json)
 	$(BIN)/kernelforge demo --fresh --results bench/results/demo-host.json
 	$(PY) bench/trust.py --budget-s $(or $(TRUST_S),7200)
 	$(if $(GPU),$(PY) bench/trust.py --budget-s $(or $(TRUST_S),7200) --target cuda)

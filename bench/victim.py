@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "bindings/python")]
 
 STUDY = "victim"
-NET = '''
+NET = """
 import torch
 
 class Net(torch.nn.Module):
@@ -34,7 +34,7 @@ class Net(torch.nn.Module):
 def make(device="cpu"):
     torch.manual_seed(0)
     return Net().eval(), (torch.randn({elements}, device=device),)
-'''
+"""
 ELEMENTS = {"host": 1 << 18, "cuda": 1 << 24}
 OPTIMIZE = ["--study", STUDY, "--ops", "relu", "--min-share", "0"]
 
@@ -55,7 +55,7 @@ class Place:
     """Folders of one trial: home, temporary files, and the net. `cache`: compiled candidates that trials share; None: a cache of its own."""
 
     def __init__(self, folder: Path, target: str, cache: Path | None = None) -> None:
-        self.folder, self.target = folder, target
+        self.folder, self.target, self.variables = folder, target, dict[str, str]()
         self.home, self.scratch, self.net = folder / "home", folder / "tmp", folder / "net.py"
         for made in (self.home, self.scratch):
             made.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ class Place:
         return self.home / "kernelforge.db"
 
     def environment(self) -> dict[str, str]:
-        return {"KERNELFORGE_HOME": str(self.home), "TMPDIR": str(self.scratch)}
+        return {"KERNELFORGE_HOME": str(self.home), "TMPDIR": str(self.scratch), **self.variables}
 
     def optimize(self, *more: str) -> list[str]:
         device = ["--device", "cuda"] if self.target == "cuda" else []
@@ -88,17 +88,26 @@ def cli(argv: list[str]) -> int:
     return commands.main(argv)
 
 
-def watch(tell: Tell) -> None:
-    """Have this process tell what its search does."""
+def watch(tell: Tell, start: dict[str, Any]) -> None:
+    """Have this process tell what its search does. start: what to add to the request that starts a study; `settings` are added to its own."""
     from kernelforge import _core, _search
 
     carry_out, call = _search._carry_out, _core.call
 
     def telling_carry_out(study: str, task: dict[str, Any], execute: Any, outcome: Any) -> None:
-        tell(kind="task", task=task["kind"], compares=bool(task.get("compare")), case=(task.get("poison") or {}).get("case"))
+        tell(
+            kind="task",
+            task=task["kind"],
+            compares=bool(task.get("compare")),
+            case=(task.get("poison") or {}).get("case"),
+        )
         carry_out(study, task, execute, outcome)
+        tell(kind="done", task=task["kind"])
 
     def telling_call(operation: str, **request: Any) -> dict[str, Any]:
+        if operation == "study.start":
+            settings = {**request["settings"], **start.get("settings", {})}
+            request = {**request, **start, "settings": settings}
         answer = call(operation, **request)
         if operation == "study.poll":
             for event in answer["events"]:
@@ -112,7 +121,9 @@ def watch(tell: Tell) -> None:
 class Victim:
     """A forked process that does `work(tell)` and ends with the code that it returns."""
 
-    def __init__(self, work: Callable[[Tell], int], place: Place, before: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, work: Callable[[Tell], int], place: Place, start: dict[str, Any] | None = None
+    ) -> None:
         self.place = place
         self.log = place.folder / "said"
         read, write = os.pipe()
@@ -121,13 +132,13 @@ class Victim:
         self.began = time.monotonic()
         self.pid = os.fork()
         if self.pid == 0:
-            self._child(work, before, write)
+            self._child(work, start or {}, write)
         os.close(write)
         self._pipe, self._rest, self.told = read, b"", list[dict[str, Any]]()
         self.status: int | None = None
         self.ended = 0.0
 
-    def _child(self, work: Callable[[Tell], int], before: Callable[[], None], write: int) -> None:
+    def _child(self, work: Callable[[Tell], int], start: dict[str, Any], write: int) -> None:
         code = 1
         try:
             log = os.open(self.log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
@@ -135,12 +146,11 @@ class Victim:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.environ.update(self.place.environment())
-            before()
 
             def tell(**fields: Any) -> None:
                 os.write(write, json.dumps({"at": time.monotonic(), **fields}).encode() + b"\n")
 
-            watch(tell)
+            watch(tell, start)
             tell(kind="begun")
             code = work(tell)
             sys.stdout.flush(), sys.stderr.flush()
@@ -241,6 +251,25 @@ def living(which: dict[tuple[int, int], str]) -> dict[tuple[int, int], str]:
     """Return those of earlier descendants that live still."""
     now = {(pid, start) for pid, _, _, start in processes()}
     return {key: name for key, name in which.items() if key in now}
+
+
+def strays(place: Place) -> set[tuple[int, int]]:
+    """Return the processes that work in a trial's folder of temporary files and have no parent any more: {(pid, start time)}."""
+    found = set()
+    for pid, parent, name, start in processes():
+        if parent == 1 and name in _OURS:
+            try:
+                inside = os.readlink(f"/proc/{pid}/cwd").startswith(str(place.scratch))
+            except PermissionError:
+                inside = True  # it hides itself from all but root: one of ours
+            except OSError:
+                continue  # it has ended
+            if inside:
+                found.add((pid, start))
+    return found
+
+
+_OURS = {"kernelforge-wor", "kf-compile-cuda", "cc1plus", "g++"}
 
 
 def shared_memory() -> set[str]:

@@ -1,0 +1,151 @@
+"""Injects faults into searches and sees that each is contained: nothing is lost, the user's process is unharmed, the search goes on.
+
+    python bench/faults.py --target host --json
+    python bench/faults.py --target cuda --json --output build/faults-cuda.json
+    python bench/faults.py --target host --sample 12 --seed 7      # some of them, as in CI
+
+Faults come in four kinds: candidates (bench/injected.py), processes that are killed or stopped, places without room and devices without memory, and the
+user's own interruptions. `recover_s` is the time from the fault, or from the moment at which a hang is ended, to the next working candidate; where the
+process itself ends (it is killed, interrupted, or its disk is full) it is the time until it has ended, after the measurement in flight, with nothing of
+it left. A row is saved as soon as it is known, and a run with the same --output goes on where an earlier one of the commit stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import faults_candidates
+import faults_places
+import faults_processes
+import faults_user
+import victim
+from faults_row import Row, Trials
+
+RECOVER_S = 2.0  # budget: docs/architecture.md
+SLOW = {"compiler_stopped"}  # waits for the wall limit of a compile
+
+
+def listed(target: str) -> dict[str, Any]:
+    """Return all faults of a target: {name: how it is injected}."""
+    parts = (faults_candidates, faults_processes, faults_places, faults_user)
+    return {name: inject for part in parts for name, inject in part.faults(target).items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--target", choices=("host", "cuda"), default="host")
+    parser.add_argument("--budget-s", type=float, default=1200.0, help="no fault is injected after this time")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the moments at which faults strike, and of the sample"
+    )
+    parser.add_argument(
+        "--sample",
+        type=int,
+        help="inject this many of the faults, chosen by the seed; those that take a minute are left out",
+    )
+    parser.add_argument("--only", nargs="+", help="inject these")
+    parser.add_argument(
+        "--output", type=Path, help="result file, saved after each row; a later run goes on with it"
+    )
+    parser.add_argument("--commit", help="what the result says of the code; default: git's HEAD")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    args = parser.parse_args()
+    known = listed(args.target)
+    names = args.only or list(known)
+    if wrong := [n for n in names if n not in known]:
+        parser.error(f"no such fault: {', '.join(wrong)} (there are {', '.join(known)})")
+    if args.sample is not None:
+        quick = sorted(set(names) - SLOW)
+        names = random.Random(args.seed).sample(quick, min(args.sample, len(quick)))
+    result = begin(args)
+    done = {row["name"] for row in result["rows"]}
+    victim.preload()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="kernelforge-faults-") as folder:
+        trials = Trials(args.target, Path(folder), random.Random(args.seed))
+        for name in names:
+            if name in done:
+                continue
+            if time.monotonic() - began > args.budget_s:
+                result["left"] = [n for n in names if n not in {r["name"] for r in result["rows"]}]
+                break
+            result["rows"].append(one(known[name], name, trials).to_dict())
+            save(result, args)
+            if not args.json:
+                tell(result["rows"][-1])
+    save(result, args)
+    if args.json:
+        print(json.dumps(result, indent=1))
+    return 0 if result["contained"] == result["faults"] and "left" not in result else 4
+
+
+def one(inject: Any, name: str, trials: Trials) -> Row:
+    """Return the row of one fault. A harness that breaks has shown nothing, so that is no contained fault."""
+    began = time.monotonic()
+    try:
+        row: Row = inject(trials, name)
+    except Exception as e:
+        traceback.print_exc()
+        row = Row(name, False, None, f"the harness failed: {type(e).__name__}: {e}")
+    row.took_s = time.monotonic() - began
+    if row.contained and row.recover_s is not None and row.recover_s > RECOVER_S:
+        row.saw += f"; it took longer than {RECOVER_S:g} s to go on"
+    return row
+
+
+def begin(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the result of an earlier run of this commit and seed, or an empty one."""
+    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=victim.ROOT, capture_output=True, text=True)
+    head = {
+        "schema": 1,
+        "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": f"python bench/faults.py --target {args.target} --budget-s {args.budget_s:g} --seed {args.seed}",
+        "commit": args.commit or git.stdout.strip() or None,
+        "target": args.target,
+        "seed": args.seed,
+    }
+    if args.output and args.output.exists():
+        try:
+            before: dict[str, Any] = json.loads(args.output.read_text())
+        except ValueError:
+            before = {}
+        if all(before.get(k) == head[k] for k in ("schema", "commit", "target", "seed")):
+            before.pop("left", None)
+            return before
+    return {**head, "rows": [], "faults": 0, "contained": 0, "recover_s_max": None}
+
+
+def save(result: dict[str, Any], args: argparse.Namespace) -> None:
+    rows = result["rows"]
+    result["faults"] = len(rows)
+    result["contained"] = sum(r["contained"] for r in rows)
+    result["recover_s_max"] = max((r["recover_s"] for r in rows if r["recover_s"] is not None), default=None)
+    if args.output:
+        args.output.parent.mkdir(parents=True, exist_ok=True)
+        part = args.output.with_suffix(".part")
+        part.write_text(json.dumps(result, indent=1) + "\n")
+        part.replace(args.output)
+
+
+def tell(row: dict[str, Any]) -> None:
+    recover = "" if row["recover_s"] is None else f"{row['recover_s']:.2f} s"
+    print(
+        f"{row['name']:24} {'contained' if row['contained'] else 'NOT CONTAINED':14} {recover:>8}  {row['saw'][:200]}",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

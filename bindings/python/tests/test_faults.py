@@ -1,0 +1,39 @@
+"""Live searches that are hurt: a sample of bench/faults.py, chosen anew each time, and a few kills of bench/kills.py (`make evidence` runs all)."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from small_net import PACKAGE
+
+BENCH = Path(__file__).resolve().parents[3] / "bench"
+SEED = os.environ.get("KF_SEED") or str(random.SystemRandom().randrange(1 << 30))
+
+
+def _run(program, *options):
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(BENCH / program), "--seed", SEED, "--json", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=env)
+    assert done.stdout, f"KF_SEED={SEED}: {done.stderr}"
+    return json.loads(done.stdout)
+
+
+def _all_contained(found, count):
+    broken = [f"{r['name']}: {r['saw']}" for r in found["rows"] if not r["contained"]]
+    assert broken == [], f"KF_SEED={SEED}"
+    assert found["faults"] == found["contained"] == len(found["rows"]) == count, f"KF_SEED={SEED}"
+    assert found["recover_s_max"] is None or found["recover_s_max"] >= 0
+
+
+def test_faults_are_contained():
+    _all_contained(_run("faults.py", "--sample", "8"), 8)
+
+
+def test_killed_searches_lose_no_node_and_judge_none_twice():
+    found = _run("kills.py", "--points", "8")
+    assert found["wrong"] == [], f"KF_SEED={SEED}"
+    assert found["points"] == 8
+    assert found["stored"] >= 8 * found["studies"] > 0
