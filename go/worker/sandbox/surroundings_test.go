@@ -4,22 +4,35 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
-// tiersUnder runs the worker program's mode `tiers` where some calls of the kernel fail.
-func tiersUnder(t *testing.T, denied string) (best int, why map[int]string) {
+// builtTiers is the command that has the built worker try every tier.
+func builtTiers(t *testing.T) []string {
 	t.Helper()
 	program, library := os.Getenv("KF_WORKER"), os.Getenv("KF_RUNTIME")
 	if program == "" || library == "" {
 		t.Skip("KF_WORKER and KF_RUNTIME are not set (expected the built worker and its runtime)")
 	}
+	return []string{program, "tiers", "--runtime", library}
+}
+
+// tiersUnder has every tier tried where some calls of the kernel fail.
+func tiersUnder(t *testing.T, denied string) (best int, why map[int]string) {
+	t.Helper()
+	tiers := builtTiers(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(self, "deny", denied, program, "tiers", "--runtime", library)
+	return tiersOf(t, exec.Command(self, append([]string{"deny", denied}, tiers...)...))
+}
+
+func tiersOf(t *testing.T, command *exec.Cmd) (best int, why map[int]string) {
+	t.Helper()
 	var said strings.Builder
 	command.Stderr = &said
 	out, err := command.Output()
@@ -69,5 +82,37 @@ func TestPoorSurroundingsGiveALowerTierThatIsTrue(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What root gives up, an ordinary user never had: both reach the same tier.
+func TestAnOrdinaryUserReachesTheTierOfRoot(t *testing.T) {
+	tiers := builtTiers(t)
+	if os.Geteuid() != 0 {
+		t.Skip("this is an ordinary user: every other test is about one")
+	}
+	root, _ := tiersOf(t, exec.Command(tiers[0], tiers[1:]...))
+	folder := t.TempDir()
+	for at, file := range map[int]string{0: "kernelforge-worker", 3: "libkfruntime.so"} { // where everybody may read them
+		content, err := os.ReadFile(tiers[at])
+		if err != nil {
+			t.Fatal(err)
+		}
+		tiers[at] = filepath.Join(folder, file)
+		if err := os.WriteFile(tiers[at], content, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path := folder; path != os.TempDir() && path != "/"; path = filepath.Dir(path) {
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	command := exec.Command(tiers[0], tiers[1:]...)
+	command.Env, command.Dir = []string{"PATH=/usr/bin:/bin", "TMPDIR=" + os.TempDir()}, "/"
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	user, why := tiersOf(t, command)
+	if user != root {
+		t.Errorf("tier %d, root reaches %d: %v", user, root, why)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -294,8 +295,12 @@ func TestTheStartedProgramIsConfined(t *testing.T) {
 		t.Errorf("status: %v\n%s", err, status)
 	}
 	limits, err := os.ReadFile(filepath.Join(folder, "limits"))
-	if err != nil || !strings.Contains(strings.Join(strings.Fields(string(limits)), " "), "Max core file size 0 0") {
-		t.Errorf("limits: %v\n%s", err, limits)
+	words := strings.Join(strings.Fields(string(limits)), " ")
+	for _, limit := range []string{"Max core file size 0 0", "Max open files 1024 1024", "Max locked memory 0 0", "Max msgqueue size 0 0",
+		fmt.Sprintf("Max file size %d %d", 2*worker.MaxImage, 2*worker.MaxImage)} {
+		if err != nil || !strings.Contains(words, limit) {
+			t.Errorf("limits do not say `%s`: %v\n%s", limit, err, limits)
+		}
 	}
 	if name, err := os.ReadFile(filepath.Join(folder, "comm")); err != nil || strings.TrimSpace(string(name)) != "kernelforge-wor" { // 15 bytes
 		t.Errorf("it is called %q, %v", name, err)
