@@ -88,7 +88,7 @@ func (r *run) confirm(ctx context.Context) (done bool, left int, err error) {
 				return false, left, nil
 			}
 			before, seen := r.history.confirmed[confirmKey(c.variant, finalist.Node)]
-			if seen && before.Accepted {
+			if seen && before.Accepted && r.wished(c.variant) {
 				break
 			}
 			if seen {
@@ -108,6 +108,12 @@ func (r *run) confirm(ctx context.Context) (done bool, left int, err error) {
 		}
 	}
 	return true, left, nil
+}
+
+// wished says that a variant's winner is one that may serve: an earlier session may have asked for less than eager's bits.
+func (r *run) wished(variant string) bool {
+	winner, ok := r.history.winners[variant]
+	return !ok || winner.Plan.Exact || !r.settings.Exact
 }
 
 func (r *run) confirmOne(ctx context.Context, finalist judge.Finalist) (accepted bool, err error) {
@@ -146,7 +152,7 @@ func (r *run) keep(c judge.Confirmation, seconds float64) error {
 			Samples: c.Samples, EagerUS: c.EagerUS, KernelforgeUS: c.OursUS, AAHalfWidth: c.AAHalfWidth, Detail: c.Detail}},
 	}
 	before, ok := r.history.winners[c.Variant]
-	if c.Accepted && (!ok || before.Plan.Evidence.Low < c.Low) {
+	if c.Accepted && (!ok || !r.wished(c.Variant) || before.Plan.Evidence.Low < c.Low) {
 		winner, err := r.winner(c)
 		if err != nil {
 			return err
@@ -160,7 +166,7 @@ func (r *run) keep(c judge.Confirmation, seconds float64) error {
 func (r *run) winner(c judge.Confirmation) (Winner, error) {
 	candidate := r.nodes[c.Node].Candidate
 	w := Winner{Plan: c.Plan, Evidence: Evidence{Ratio: c.Ratio, Low: c.Low, High: c.High, Samples: c.Samples, EagerUS: c.EagerUS,
-		KernelforgeUS: c.OursUS, Rule: c.Rule, Tier: c.Tier}}
+		KernelforgeUS: c.OursUS, Rule: c.Rule, Tier: c.Tier, Controls: r.history.controls[c.Variant], Exhaustive: c.Exhaustive}}
 	w.ID, w.Card, w.Variant, w.Node = planID(r.card.ID, c.Variant, candidate.ID, c.Image), r.card.ID, c.Variant, c.Node
 	w.State = "approved"
 	if r.settings.Review {
@@ -182,7 +188,8 @@ func planID(cardID, variant, candidate string, image []byte) string {
 	return "p-" + hex.EncodeToString(sum[:])[:8]
 }
 
-// winnersOf gives the plans of a run that are served as far as the log knows, in the order of the card's variants.
+// winnersOf gives the plans of a run that are served as far as the log knows, in the order of the card's variants; where exact plans are wished
+// for, only these.
 func (h *history) winnersOf(c *card.Card) []Winner {
 	var winners []Winner
 	past := h.runs[c.ID]
@@ -190,7 +197,7 @@ func (h *history) winnersOf(c *card.Card) []Winner {
 		return nil
 	}
 	for _, v := range c.Variants {
-		if plan, ok := past.winners[v.ID]; ok && plan.Served {
+		if plan, ok := past.winners[v.ID]; ok && plan.Served && (plan.Plan.Exact || !h.exact) {
 			winners = append(winners, plan.Plan)
 		}
 	}

@@ -55,6 +55,7 @@ type Settings struct {
 	MinGain     *float64 `json:"min_gain,omitempty"`     // part of the model's time
 	SandboxTier *int     `json:"sandbox_tier,omitempty"` // nil: the best that holds here
 	Review      bool     `json:"review,omitempty"`
+	Exact       bool     `json:"exact,omitempty"` // only what is bitwise equal to eager passes
 	Worker      string   `json:"worker"`
 	Runtime     string   `json:"runtime"`
 	Compiler    string   `json:"compiler,omitempty"`
@@ -120,7 +121,7 @@ func (s Settings) complete() (Settings, error) {
 // sameBudget says whether a session that had `before` may be taken up by one with s without searching more.
 func (s Settings) sameBudget(before Settings) bool {
 	return s.Candidates == before.Candidates && s.Seconds == before.Seconds && s.MaxCost == before.MaxCost &&
-		*s.MinGain == *before.MinGain && *s.C == *before.C
+		*s.MinGain == *before.MinGain && *s.C == *before.C && s.Exact == before.Exact
 }
 
 // safe runs a function and turns a panic into an error: an uncaught one would end the user's process.

@@ -92,6 +92,11 @@ type samplesEvent struct {
 	Detail        string  `json:"detail"`
 }
 
+// controlsEvent is what the negative controls of a card came to, per variant, when the card was prepared.
+type controlsEvent struct {
+	Controls map[string]map[string]string `json:"controls"`
+}
+
 // Blob names bytes of the store, or a file of a pack.
 type Blob struct {
 	SHA256 string `json:"sha256"`
@@ -108,6 +113,9 @@ type Evidence struct {
 	KernelforgeUS float64 `json:"kernelforge_us"`
 	Rule          int     `json:"rule"` // version of the tolerance rule (docs/tolerance.md)
 	Tier          int     `json:"tier"` // of the sandbox
+	// Controls are the outputs known to be wrong that the inputs were tried with, and how each ended.
+	Controls   map[string]string `json:"controls,omitempty"`
+	Exhaustive *judge.Exhaustive `json:"exhaustive,omitempty"` // how many of all inputs of a pointwise operator were compared
 }
 
 // Winner is a plan as a pack holds it.
@@ -180,6 +188,7 @@ type history struct {
 	decision  *decisionEvent
 	approved  map[string]bool
 	review    bool        // as the newest session wished
+	exact     bool        // likewise
 	off       judge.Gates // that a session of a test switched off
 	result    json.RawMessage
 	judged    int // candidates, over all runs
@@ -194,8 +203,9 @@ type runHistory struct {
 	best      float64        // least cost of a candidate; 0 before the first that is ok
 	taken     map[int64]bool // submissions that were taken up
 	submitted []store.Event
-	confirmed map[string]samplesEvent // by variant and node
-	winners   map[string]planEvent    // by variant: the newest
+	confirmed map[string]samplesEvent      // by variant and node
+	winners   map[string]planEvent         // by variant: the newest
+	controls  map[string]map[string]string // by variant: the newest
 	spent     spendEvent
 	judgeTime float64
 	judged    int
@@ -229,6 +239,7 @@ func (h *history) add(event store.Event) (err error) {
 		if data, err = decode[sessionEvent](event); err == nil {
 			data.Settings, err = data.Settings.complete()
 			h.settings, h.review, h.off = &data.Settings, data.Settings.Review, append(h.off, data.Settings.Off...)
+			h.exact = data.Settings.Exact
 		}
 	case store.KindState:
 		h.state, err = decode[stateEvent](event)
@@ -266,6 +277,11 @@ func (h *history) add(event store.Event) (err error) {
 		var data samplesEvent
 		if data, err = decode[samplesEvent](event); err == nil {
 			h.run(event.Run).confirmed[confirmKey(data.Variant, data.Node)] = data
+		}
+	case store.KindControls:
+		var data controlsEvent
+		if data, err = decode[controlsEvent](event); err == nil {
+			h.run(event.Run).controls = data.Controls
 		}
 	case store.KindPlan:
 		var data planEvent

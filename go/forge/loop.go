@@ -205,10 +205,17 @@ func (w *work) one(ctx context.Context, c *card.Card, cards []*card.Card) (did b
 		}
 	}()
 	why, err := r.search(ctx)
-	if err != nil || why == stoppedByUser {
-		return true, err
+	if err == nil && why == stoppedByUser {
+		return true, nil
 	}
-	done, left, err := r.confirm(ctx)
+	done, left := false, 0
+	if err == nil {
+		done, left, err = r.confirm(ctx)
+	}
+	var noSight *blind
+	if errors.As(err, &noSight) {
+		return true, w.append(c.ID, store.Entry{Kind: store.KindRun, Data: runEvent{State: runEnded, Why: noSight.why}})
+	}
 	if err != nil || !done {
 		return true, err
 	}

@@ -34,7 +34,7 @@ func TestAStudyWithAGateSwitchedOffTellsTheRefereeAndWritesNoPack(t *testing.T) 
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, err := WritePack(s, "s-test", folder, nil); err == nil || card.AsError(err).Code != card.CodePack || !strings.Contains(err.Error(), "`poison`") {
+	if _, err := WritePack(s, "s-test", folder, Wishes{}); err == nil || card.AsError(err).Code != card.CodePack || !strings.Contains(err.Error(), "`poison`") {
 		t.Errorf("writing a pack gives %v", err)
 	}
 	if _, err := (Settings{Off: judge.Gates{"poisons"}}).complete(); err == nil || card.AsError(err).Code != card.CodeRequest {

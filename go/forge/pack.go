@@ -31,9 +31,15 @@ type pack struct {
 
 const hintPack = "name another folder, or free space there"
 
+// Wishes are what a pack is to hold.
+type Wishes struct {
+	Review *bool // whether what is not approved by name is only proposed; nil: as the newest session wished
+	Exact  bool  // only plans that are bitwise equal to eager
+}
+
 // WritePack writes the served winners of a study as a pack folder: beside its place first, then by renaming, so that a reader finds the old
-// pack or the new one, whole. What is not approved by name is approved or proposed as `review` says; nil: as the newest session wished.
-func WritePack(s *store.Store, id, path string, review *bool) (plans []string, err error) {
+// pack or the new one, whole.
+func WritePack(s *store.Store, id, path string, wishes Wishes) (plans []string, err error) {
 	if err := takeInbox(s, id); err != nil && card.AsError(err).Code != card.CodeLocked { // whoever runs the study takes what waits
 		return nil, err
 	}
@@ -44,9 +50,10 @@ func WritePack(s *store.Store, id, path string, review *bool) (plans []string, e
 	if len(past.off) > 0 { // a test's: what such a study accepted was not judged by the rules
 		return nil, card.Fail(card.CodePack, "", "write a pack of study `%s`: its candidates were judged without the gate `%s`", id, past.off[0])
 	}
-	if review != nil {
-		past.review = *review
+	if wishes.Review != nil {
+		past.review = *wishes.Review
 	}
+	past.exact = past.exact || wishes.Exact
 	content := pack{Schema: card.Schema, Made: time.Now().UTC().Format(time.RFC3339), Target: study.Target, Pins: study.Pins, Plans: []Winner{}}
 	plans = []string{}
 	for _, c := range study.Cards {

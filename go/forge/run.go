@@ -322,44 +322,6 @@ func judgeError(err error, format string, args ...any) error {
 	return card.Fail(known.Code, known.Hint, "%s: %w", fmt.Sprintf(format, args...), err)
 }
 
-// open prepares the card, once.
-func (r *run) open(ctx context.Context) error {
-	if r.opened {
-		return nil
-	}
-	if err := r.start(); err != nil {
-		return err
-	}
-	judge, err := r.judge()
-	if err != nil {
-		return err
-	}
-	began := r.now()
-	r.opened = true // also if Open fails half way: Close gives back what there is
-	if err := judge.Open(ctx, r.card, seedOf(r.settings.Seed, r.card.ID)); err != nil {
-		if stopped := cancelled(ctx); stopped != nil {
-			return stopped
-		}
-		return judgeError(err, "prepare card `%s`", r.card.ID)
-	}
-	spent := r.now().Sub(began).Seconds()
-	r.spentNow += spent
-	return r.append(r.card.ID, store.Entry{Kind: store.KindSpend, Data: spendEvent{What: "prepare", Seconds: spent}})
-}
-
-// close gives the card's buffers back.
-func (r *run) close(ctx context.Context) error {
-	if !r.opened {
-		return nil
-	}
-	r.opened = false
-	judge, err := r.judge()
-	if err != nil {
-		return err
-	}
-	return judge.Close(ctx, r.card.ID)
-}
-
 // start logs the run's beginning, once for each session that does something in it.
 func (r *run) start() error {
 	if r.started {

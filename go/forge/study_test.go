@@ -64,7 +64,7 @@ func checkPack(t *testing.T, path string, plans int, state string) {
 	defer s.Close()
 	folder := filepath.Join(t.TempDir(), "net.kfpack")
 	for range 2 { // the second replaces the first
-		ids, err := WritePack(s, "s-test", folder, nil)
+		ids, err := WritePack(s, "s-test", folder, Wishes{})
 		if err != nil || len(ids) != plans {
 			t.Fatalf("wrote %v, %v (expected %d plans)", ids, err, plans)
 		}
@@ -141,7 +141,7 @@ func TestPackIsNotWrittenOverSomethingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, target := range []string{precious, file, filepath.Join(file, "below")} {
-		if _, err := WritePack(s, "s-test", target, nil); err == nil || card.AsError(err).Code != card.CodePack || card.AsError(err).Hint == "" {
+		if _, err := WritePack(s, "s-test", target, Wishes{}); err == nil || card.AsError(err).Code != card.CodePack || card.AsError(err).Hint == "" {
 			t.Errorf("writing over `%s` gives %v", target, err)
 		}
 	}

@@ -55,6 +55,8 @@ type RunView struct {
 	Winners  []Winner   `json:"winners"`
 	// Confirmed is every confirmation, also of finalists that eager beat, by variant and node.
 	Confirmed []samplesEvent `json:"confirmed"`
+	// Controls are how outputs known to be wrong ended, by variant.
+	Controls map[string]map[string]string `json:"controls"`
 }
 
 // NodeLine is a node in a tree.
@@ -147,7 +149,7 @@ func View(s *store.Store, id string) (*StudyView, error) {
 		}
 		best, _ := tree.tree.Best()
 		view.Runs = append(view.Runs, RunView{c.ID, c.Overload, run.state.State, run.state.Why, tree.lines(), best, append([]Winner{}, winners...),
-			run.confirmations()})
+			run.confirmations(), run.controls})
 	}
 	return view, nil
 }

@@ -91,7 +91,9 @@ func (j *Judge) judgeAgain(ctx context.Context, c *card.Card, open *opened, cand
 	if err != nil {
 		return false, err
 	}
-	exact, err = t.correct(ctx)
+	if exact, err = t.correct(ctx); err == nil {
+		err = j.exactly(exact)
+	}
 	t.end(ctx, err == nil)
 	return exact, err
 }
@@ -118,11 +120,17 @@ func (j *Judge) sequence(ctx context.Context, c *Confirmation, path string, seed
 		switch got.Status {
 		case card.OK:
 		case card.WrongValue, card.WrongShape, card.LaunchError, card.Rejected:
-			return fail(GateTiming, got.Status, "in the user's process: %s", got.Detail)
+			return fail(cmp.Or(got.Gate, GateTiming), got.Status, "in the user's process: %s", got.Detail)
 		default:
 			return card.Fail(card.CodeReferee, "", "the referee answered the status %q", got.Status)
 		}
-		c.Rule = got.Rule
+		c.Rule, c.Plan.Exact = got.Rule, c.Plan.Exact && got.Exact
+		if err := j.exactly(c.Plan.Exact); err != nil {
+			return err
+		}
+		if got.Exhaustive != nil { // of the first look
+			c.Exhaustive = got.Exhaustive
+		}
 		if err := got.check(more); err != nil {
 			return card.Fail(card.CodeReferee, "", "%w", err)
 		}

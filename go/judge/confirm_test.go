@@ -17,7 +17,7 @@ func served(ratio, noise, aa float64) func(Plan, string, int, int64) (*Confirmed
 	chance := rand.New(rand.NewPCG(11, 12))
 	draw := func(us float64) float64 { return us * 1e3 * math.Exp(noise*chance.NormFloat64()) }
 	return func(_ Plan, _ string, blocks int, _ int64) (*Confirmed, error) {
-		c := &Confirmed{Status: card.OK}
+		c := &Confirmed{Status: card.OK, Exact: true}
 		for range blocks {
 			c.EagerNS, c.OursNS = append(c.EagerNS, draw(300)), append(c.OursNS, draw(300/ratio))
 			c.AANS[0], c.AANS[1] = append(c.AANS[0], draw(300)), append(c.AANS[1], draw(300/aa))
@@ -171,6 +171,25 @@ func TestAConfirmationWithARealWorkerHandsOutTheImage(t *testing.T) {
 	}
 	b.open(t)
 	if c := confirmOne(t, b, kernel(good)); !c.Accepted || !c.Plan.Exact || string(c.Image[1:4]) != "ELF" {
+		t.Errorf("found %+v", c)
+	}
+}
+
+// Right is not enough where eager's bits were asked for: neither for a candidate of a search, nor for a finalist.
+func TestExactRefusesWhatIsOnlyNear(t *testing.T) {
+	b := fakeOnHost(t)
+	b.open(t)
+	if v := b.verdict(t, nearly); v.Status != card.OK {
+		t.Fatalf("found %+v (expected ok)", v)
+	}
+	b.judge.config.Exact = true
+	if v := b.verdict(t, nearly); v.Status != card.WrongValue || v.Gate != string(GateExact) || !strings.Contains(v.Detail, "bitwise equal") {
+		t.Errorf("found %+v", v)
+	}
+	if v := b.verdict(t, kernel(good)); v.Status != card.OK {
+		t.Errorf("found %+v (expected ok)", v)
+	}
+	if c := confirmOne(t, b, nearly); c.Accepted || !strings.Contains(c.Detail, "bitwise equal") {
 		t.Errorf("found %+v", c)
 	}
 }

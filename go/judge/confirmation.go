@@ -25,6 +25,7 @@ type Confirmation struct {
 	Detail      string
 	Rule        int // version of the tolerance rule
 	Tier        int // of the sandbox in which it was judged
+	Exhaustive  *Exhaustive
 	Plan        Plan
 	Image       []byte
 }

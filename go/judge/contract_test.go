@@ -18,6 +18,9 @@ func kernel(body string) string {
 
 const good = "y[i] = (x[i] > 0 || x[i] != x[i]) ? x[i] : 0.0f;"
 
+// nearly is right by the rule, but not bitwise equal.
+var nearly = kernel("y[i] = (x[i] > 0 || x[i] != x[i]) ? x[i] * 1.0000002f : 0.0f;")
+
 // deliberate are candidates with one fault each, and how they must end. A fake worker plays the act; a real one runs the source.
 var deliberate = []struct {
 	name, source string
@@ -26,6 +29,7 @@ var deliberate = []struct {
 	detail       string // a part of the verdict's detail
 }{
 	{"right", kernel(good), "right", card.OK, ""},
+	{"is near", nearly, "near", card.OK, ""},
 	{"writes nothing", kernel(""), "nothing", card.WrongValue, "element"},
 	{"leaves the last element", kernel("if (i + 1 < N) " + good), "partial", card.WrongValue, "element"},
 	{"returns zeros", kernel("y[i] = 0;"), "zeros", card.WrongValue, "element"},

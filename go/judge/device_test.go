@@ -122,7 +122,7 @@ func TestAFinalistGetsAFreshWorker(t *testing.T) {
 		if _, err := os.Stat(image); err != nil {
 			return nil, err
 		}
-		c := &Confirmed{Status: card.OK, Rule: 1}
+		c := &Confirmed{Status: card.OK, Rule: 1, Exact: true}
 		for i := range blocks {
 			noise := 1 + 0.001*float64(i%5)
 			c.EagerNS, c.OursNS = append(c.EagerNS, 50_000*noise), append(c.OursNS, 25_000*noise)

@@ -123,6 +123,8 @@ func (a *act) Run(_ context.Context, limit time.Duration, kernel int, slots []wo
 		case how == "partial" && i == n-1:
 		case how == "zeros", how == "nan" && in[i] != in[i]:
 			out[i] = 0
+		case how == "near":
+			out[i] = relu(in[i]) * 1.0000002
 		case how == "old" && old&1 == 1:
 			out[i] = relu(in[i]) * 1.0000001
 		case how == "late" && a.calls > len(sizes)*4*repeats:

@@ -104,13 +104,24 @@ func (j *Judge) judge(ctx context.Context, c *card.Card, open *opened, candidate
 	if err != nil {
 		return card.Verdict{}, err
 	}
-	_, err = t.correct(ctx)
+	exact, err := t.correct(ctx)
+	if err == nil {
+		err = j.exactly(exact)
+	}
 	var verdict card.Verdict
 	if err == nil {
 		verdict, err = t.cost(ctx)
 	}
 	t.end(ctx, err == nil)
 	return verdict, err
+}
+
+// exactly refuses what is right but not eager's bits, where these were asked for.
+func (j *Judge) exactly(exact bool) error {
+	if j.config.Exact && !exact {
+		return fail(GateExact, card.WrongValue, "right by the rule, but not bitwise equal to eager on every input (exact was asked for)")
+	}
+	return nil
 }
 
 // trial is one candidate in one worker: a fresh one, or one in which every candidate before it has passed. Under the lease.
@@ -271,7 +282,7 @@ func (t *trial) correct(ctx context.Context) (exact bool, err error) {
 	for i, v := range heaviestFirst(t.variants) {
 		often := t.repeatsOf(i, true)
 		for _, k := range t.open.prepared.Cases {
-			if k.Variant != v.ID {
+			if k.Variant != v.ID || (k.Final && !t.final) {
 				continue
 			}
 			for repeat := range often {
@@ -380,8 +391,11 @@ func (c *Checked) verdict(v card.Variant, k Case, repeat int) error {
 
 // gate is the one that a comparison failed: what the referee names, and the values of a special input are a gate of their own.
 func (c *Checked) gate(k Case) Gate {
-	if c.Gate == GateValues && k.Kind == "special" {
+	switch {
+	case c.Gate == GateValues && k.Kind == "special":
 		return GateSpecial
+	case c.Gate == GateValues && k.Kind == "exhaustive":
+		return GateExhaustive
 	}
 	return c.Gate
 }

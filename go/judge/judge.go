@@ -30,6 +30,7 @@ type Config struct {
 	Scratch string // folder for temporary files; "" is the system's
 	Jobs    int    // compiles at a time
 	Tier    int    // of the sandbox; BestTier: the best that holds here
+	Exact   bool   // only candidates that are bitwise equal to eager on every input pass
 	Target  string // "host" or "cuda"
 	Off     Gates  // of tests alone: gates that let everything through, to see what only they kill
 
@@ -149,6 +150,16 @@ func (j *Judge) Open(ctx context.Context, c *card.Card, seed int64) error {
 	j.mutex.Unlock()
 	if err := prepared.check(c); err != nil {
 		return card.Fail(card.CodeReferee, "", "open card `%s`: %w", c.ID, err)
+	}
+	return nil
+}
+
+// Controls are how the negative controls of an open card ended, per variant.
+func (j *Judge) Controls(cardID string) map[string]map[string]string {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	if open := j.cards[cardID]; open != nil {
+		return open.prepared.Controls
 	}
 	return nil
 }

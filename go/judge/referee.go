@@ -34,8 +34,9 @@ type Buffer struct {
 type Case struct {
 	ID        int    `json:"id"`
 	Variant   string `json:"variant"`
-	Kind      string `json:"kind"`      // "captured", "fresh", "special", "exact"
-	Placement string `json:"placement"` // "end" or "start"
+	Kind      string `json:"kind"`            // "captured", "fresh", "special", "exact", "exhaustive", "metamorphic"
+	Placement string `json:"placement"`       // "end" or "start"
+	Final     bool   `json:"final,omitempty"` // for finalists only: a search leaves it out
 	Slots     []Slot `json:"slots"`
 }
 
@@ -45,7 +46,17 @@ type Prepared struct {
 	Cases   []Case               `json:"cases"`
 	Timing  map[string][][]*Slot `json:"timing"`
 	Align   map[string][]int     `json:"align"` // per variant, per input and output slot, bytes
+	// Controls are outputs known to be wrong, held against the inputs of each variant: per variant and control how it ended. One that `passes`
+	// means that these inputs cannot tell right from wrong, so nothing may be judged on them.
+	Controls map[string]map[string]string `json:"controls,omitempty"`
 }
+
+// How a negative control ended.
+const (
+	ControlFails  = "fails"  // as it has to
+	ControlEqual  = "equal"  // it is what eager gives, on every input: no control of this operator
+	ControlPasses = "passes" // the inputs do not discriminate
+)
 
 // Compare asks for a comparison of the outputs of a case; Repeat is the number of the run of this case (0 first): repeats must be bitwise equal.
 type Compare struct {
@@ -82,7 +93,17 @@ type Confirmed struct {
 	AANS    [2][]float64 `json:"aa_ns"`
 	Status  card.Status  `json:"status"`
 	Detail  string       `json:"detail"`
-	Rule    int          `json:"rule"` // version of the tolerance rule that outputs were held to
+	Gate    Gate         `json:"gate,omitempty"` // that failed
+	Rule    int          `json:"rule"`           // version of the tolerance rule that outputs were held to
+	Exact   bool         `json:"exact,omitempty"`
+	// Exhaustive is null where the operator has no such probe.
+	Exhaustive *Exhaustive `json:"exhaustive,omitempty"`
+}
+
+// Exhaustive says how many of all inputs of a unary pointwise operator a finalist was compared on, its cases in the worker aside.
+type Exhaustive struct {
+	Inputs int64 `json:"inputs"`
+	Of     int64 `json:"of"`
 }
 
 // Plan is the JSON of a plan as kfr_plan_create reads it: call, spec and what the extension must check (docs/formats.md, `plan and pack`).

@@ -32,6 +32,7 @@ const (
 	KindAttempt    = "attempt"    // a repair of a candidate that did not compile or launch
 	KindVerdict    = "verdict"    // how the candidate ended: a node
 	KindSpend      = "spend"      // seconds and money
+	KindControls   = "controls"   // how outputs known to be wrong ended on a card's inputs
 	KindSamples    = "samples"    // evidence of a confirmation
 	KindPlan       = "plan"       // a winner
 	KindModel      = "model"      // the whole model with and without winners

@@ -223,7 +223,8 @@ class Job:
         """Name a study by what was asked: model, every call it makes, machine. Shares move from run to run, so they do not count."""
         a = self.asked
         stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", a.name).strip("-.")[:48] or "model"
-        return f"{stem}-{_hash([a.name, calls, self.pins, a.ops, a.min_share, a.seed])[:8]}"
+        parts = [a.name, calls, self.pins, a.ops, a.min_share, a.seed, *(["exact"] if a.exact else [])]
+        return f"{stem}-{_hash(parts)[:8]}"
 
     # ---- a study that exists ------------------------------------------------------------------------------------
 
@@ -310,6 +311,7 @@ class Job:
             "candidates": a.candidates,
             "seconds": a.max_seconds or 0,
             "review": a.review,
+            "exact": a.exact,
             "worker": str(_core.WORKER),
             "runtime": str(_core.RUNTIME),
             "cache": str(self.cache),

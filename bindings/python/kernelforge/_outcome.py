@@ -7,6 +7,7 @@ right as eager and not slower; until then it lies aside, in the cache. One that 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import os
 import shutil
@@ -105,6 +106,7 @@ def finish(job: Job, found: Outcome, *, written: bool = False) -> Report:
         ),
         "model": trial.model or {"ratio": None, "why": _why_not(job, plans)},
         "outputs": trial.outputs,
+        "controls": {f"{r['overload']} {r['card']}": r["controls"] for r in runs if r.get("controls")},
         "tree": _studies.trees(runs),
     }
     if job.cards:
@@ -142,7 +144,15 @@ def _about(job: Job) -> dict[str, Any]:
 
 
 def _write(job: Job, folder: Path) -> None:
-    _core.call("pack.write", store=job.store, study=job.study, path=str(folder), review=job.asked.review)
+    asked = job.asked
+    _core.call(
+        "pack.write",
+        store=job.store,
+        study=job.study,
+        path=str(folder),
+        review=asked.review,
+        exact=asked.exact,
+    )
 
 
 @contextlib.contextmanager
@@ -178,6 +188,12 @@ def _tried(job: Job, folder: Path, seen: dict[str, Any] | None) -> _Trial:
                 return _Trial(
                     ids, outputs, {"ratio": None, "why": "outputs differ from eager's"}, refused=detail
                 )
+            plans = [p for p in _pack.read(folder)["plans"] if p["id"] in ids]
+            outputs["accumulation"] = accumulation = _accumulated(job, folder, plans)
+            if accumulation["status"] != "ok":
+                detail = f"errors of the plans add up: {accumulation['detail']}"
+                outputs = {**outputs, "status": accumulation["status"], "detail": detail}
+                return _Trial(ids, outputs, {"ratio": None, "why": "errors add up"}, refused=detail)
             model = _whole_model(job, switch, seen)
     finally:
         _pack.forget(folder)
@@ -185,6 +201,20 @@ def _tried(job: Job, folder: Path, seen: dict[str, Any] | None) -> _Trial:
         slower = f"the whole model is slower with plans ({model['ratio']:.2f}x, 95 % interval {model['low']:.2f} to {model['high']:.2f})"
         return _Trial(ids, outputs, {**model, "finding": "slower with plans"}, refused=slower)
     return _Trial(ids, outputs, {**model, "finding": "" if model["low"] > 1 else _NO_GAIN})
+
+
+def _accumulated(job: Job, folder: Path, plans: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return how far errors of the plans add up over a chained run of the model, or of each operator where the model cannot be chained.
+
+    {"status", "level": "model" or "operator", "steps", "worst", "detail"}
+    """
+    from .referee.model import Model, chained_operators
+
+    job.bar.say("running the model chained, its outputs made its inputs")
+    found = Model(job.forward, job.model, job.inputs, job.place).chained(job.extension)
+    if isinstance(found, str):
+        found = chained_operators(job.profile, folder, plans, job.place, found)
+    return dataclasses.asdict(found)
 
 
 def _outputs(job: Job, seen: dict[str, Any] | None) -> dict[str, Any]:

@@ -212,6 +212,9 @@ def _summary(d: dict[str, Any]) -> list[str]:
     outputs = d.get("outputs") or {}
     if outputs:
         lines.append(f"outputs: {outputs['detail']}")
+        if chained := outputs.get("accumulation"):
+            lines.append(f"accumulation ({chained['level']}): {chained['detail']}")
+    lines += controls_of(d.get("controls") or {})
     total = Counter[str]()
     for r in d["rows"]:
         total.update(r["verdicts"])
@@ -229,6 +232,29 @@ def _summary(d: dict[str, Any]) -> list[str]:
         lines.append(f"winners are proposed, not served: `kernelforge approve {d['study']}` serves them")
     lines += [f"{k}: {d[k]}" for k in ("study", "store", "pack", "page") if d.get(k)]
     return lines
+
+
+def controls_of(controls: dict[str, dict[str, dict[str, str]]]) -> list[str]:
+    """Return the lines about outputs known to be wrong: on how many variants they were tried, and which are right there.
+
+    controls: per operator and variant, how each ended (docs/tolerance.md, T5).
+    """
+    ends = Counter(end for card in controls.values() for variant in card.values() for end in variant.values())
+    if not ends:
+        return []
+    line = f"negative controls: {ends['fails']} of {sum(ends.values())} fail, on {sum(map(len, controls.values()))} variants"
+    if ends["equal"]:
+        equal = {
+            f"{name} of {op.removeprefix('aten::')}"
+            for op, card in controls.items()
+            for variant in card.values()
+            for name, end in variant.items()
+            if end == "equal"
+        }
+        line += f"; what eager itself gives is no control ({', '.join(sorted(equal))})"
+    if ends["passes"]:
+        line += f"; {ends['passes']} pass: what was not judged for that is told above"
+    return [line]
 
 
 def table(head: list[str], rows: list[list[str]], right: tuple[int, ...] = ()) -> list[str]:

@@ -189,7 +189,8 @@ def _all_approved(folder: Path, document: dict[str, Any]) -> Iterator[Path]:
 def _judge_plan(
     extension: Any, loaded: Any, plan: dict[str, Any], seed: int, blocks: int, place: Place
 ) -> dict[str, Any]:
-    from .referee.cases import Variant, bounds_of, compare
+    from .referee.bounds import compare
+    from .referee.cases import Variant, bounds_of
 
     variant = Variant(plan["call"], None, seed, place)
     variant = Variant(plan["call"], _likely(plan["call"], variant), seed, place)

@@ -9,8 +9,8 @@ import torch
 
 from kernelforge import _ext
 from kernelforge._place import Place
-from kernelforge.referee.bounds import same_bits
-from kernelforge.referee.cases import Variant, bounds_of, compare
+from kernelforge.referee.bounds import compare, same_bits
+from kernelforge.referee.cases import Variant, bounds_of
 from proving import Site
 from rendering import captured, card_of, compile_all, onto, plan_of, render, served
 

@@ -16,8 +16,8 @@ import torch
 import blocks
 import kernels
 from calling import call_of
-from kernelforge.referee.bounds import same_bits
-from kernelforge.referee.cases import Variant, bounds_of, compare
+from kernelforge.referee.bounds import compare, same_bits
+from kernelforge.referee.cases import Variant, bounds_of
 
 Arguments = Sequence[Any]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -43,11 +43,12 @@ class FakeProfile:
 class Worker:
     """Maps the referee's buffers by descriptor, as another process would."""
 
-    def __init__(self, profile: FakeProfile, seed: int = 3) -> None:
+    def __init__(self, profile: FakeProfile, seed: int = 3, off: Sequence[str] = ()) -> None:
         _ext.load()
         self.call = profile.cards[0]["variants"][0]["call"]
         self.referee = Referee(profile)
-        self.prepared = self.referee.execute({"kind": "prepare", "card": "c-1", "seed": seed})
+        task = {"kind": "prepare", "card": "c-1", "seed": seed, "off": list(off)}
+        self.prepared = self.referee.execute(task)
         self.maps: dict[int, torch.Tensor] = {}
         for b in self.prepared["buffers"]:
             room = mmap.mmap(b["fd"], b["bytes"])

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from kernelforge import _ext, _search
-from kernelforge.referee.cases import Variant, bounds_of, compare
+from kernelforge.referee.bounds import compare
+from kernelforge.referee.cases import Variant, bounds_of
 from kernelforge.referee.draws import Moments, Slot
 
 TYPES = ("int64", "int32", "int16", "int8", "uint8")

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from calling import call_of
-from kernelforge.referee.bounds import Bound
-from kernelforge.referee.cases import Variant, bounds_of, compare
+from kernelforge.referee.bounds import Bound, compare
+from kernelforge.referee.cases import Variant, bounds_of
 from kernelforge.referee.rule import UNIT
 
 CALLS = {

@@ -9,7 +9,8 @@ import torch
 
 from calling import call_of
 from kernelforge.errors import RefereeFault
-from kernelforge.referee.cases import Variant, bounds_of, compare
+from kernelforge.referee.bounds import compare
+from kernelforge.referee.cases import Variant, bounds_of
 from kernelforge.referee.reference import run_eager
 
 

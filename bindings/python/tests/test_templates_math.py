@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from calling import call_of
+from kernelforge.referee.bounds import compare
 from kernelforge.referee.calls import overload
-from kernelforge.referee.cases import bounds_of, compare
+from kernelforge.referee.cases import bounds_of
 from kernels import compile_all, launch
 from proving import Proof, Site
 

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from calling import call_of
-from kernelforge.referee.bounds import Bound, Finding
+from kernelforge.referee.bounds import Bound, Finding, compare
 from kernelforge.referee.calls import map_tensors
-from kernelforge.referee.cases import Variant, bounds_of, compare
+from kernelforge.referee.cases import Variant, bounds_of
 from kernelforge.referee.reference import run_eager
 from tolerance_samples import SAMPLES, Sample
 

@@ -128,9 +128,9 @@ erfc = {"erfc": lambda a, up: 0.5 * up(a[0]) * torch.erfc(-up(a[0]) * math.sqrt(
 
 
 def _rough_erf(x: Tensor) -> Tensor:
-    """Abramowitz and Stegun 7.1.26: an absolute error of 1.5e-7."""
-    t = 1 / (1 + 0.3275911 * x.abs())
-    p = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    """Abramowitz and Stegun 7.1.25: an absolute error of 2.5e-5. Their 7.1.26, of 1.5e-7, is what eager itself has on CPUs with AVX-512."""
+    t = 1 / (1 + 0.47047 * x.abs())
+    p = t * (0.3480242 + t * (-0.0958798 + t * 0.7478556))
     return x.sign() * (1 - p * torch.exp(-x * x))
 
 

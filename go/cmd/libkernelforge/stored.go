@@ -123,11 +123,13 @@ type packRequest struct {
 	Path  string `json:"path"`
 	// Review says whether plans that nobody approved by name are proposed only; null: as the newest session wished.
 	Review *bool `json:"review"`
+	// Exact keeps plans that are right but not eager's bits out of the pack.
+	Exact bool `json:"exact,omitempty"`
 }
 
 func writePack(request packRequest) (any, error) {
 	return withStore(request.Store, func(s *store.Store) (any, error) {
-		plans, err := forge.WritePack(s, request.Study, request.Path, request.Review)
+		plans, err := forge.WritePack(s, request.Study, request.Path, forge.Wishes{Review: request.Review, Exact: request.Exact})
 		return map[string]any{"plans": plans, "path": request.Path}, err
 	})
 }

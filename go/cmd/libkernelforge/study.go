@@ -117,7 +117,7 @@ func realJudge(target string, threads int, settings forge.Settings, referee judg
 		tier = *settings.SandboxTier
 	}
 	return judge.New(judge.Config{Worker: settings.Worker, Runtime: settings.Runtime, Compiler: settings.Compiler, Cache: settings.Cache,
-		Scratch: settings.Scratch, Jobs: max(1, settings.Jobs), Threads: threads, Tier: tier, Target: target,
+		Scratch: settings.Scratch, Jobs: max(1, settings.Jobs), Threads: threads, Tier: tier, Exact: settings.Exact, Target: target,
 		NVRTC: settings.NVRTC, Device: settings.Device, UUID: settings.UUID, Variables: settings.Variables, Off: settings.Off}, referee)
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import _studies
 from .._progress import span
-from .._report import table
+from .._report import controls_of, table
 from ..errors import UsageFault
 from . import options
 
@@ -68,6 +68,9 @@ def _one(args: argparse.Namespace, study: dict[str, Any]) -> int:
         "",
         f"state: {study['state']}, {study['spend']['candidates']} candidates, {span(study['spend']['seconds'])}",
     ]
+    text += controls_of(
+        {f"{r['overload']} {r['card']}": r["controls"] for r in study["runs"] if r["controls"]}
+    )
     if study["waiting"]:
         text.append(f"{len(study['waiting'])} winners wait: `kernelforge approve {args.study}`")
     options.emit(args, {"schema": 1, "study": args.study, **study}, "\n".join(text))

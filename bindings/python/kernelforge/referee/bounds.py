@@ -1,4 +1,4 @@
-"""The comparison of one output with its reference: T0 structure, T1 exact classes, T2 element by element, T3 together, T6 exact probes.
+"""The comparison of one output with its reference: T0 structure, T1 exact classes, T2 element by element, T3 together, T4 cap, T6 exact probes.
 
 Made once per case (`Bound`), so that a candidate costs one pass when it equals eager bit for bit and a few when it does not. All of it is torch
 code on whole tensors; constants and their reasons are in `rule.py`.
@@ -7,15 +7,19 @@ code on whole tensors; constants and their reasons are in `rule.py`.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from .groups import Buckets, Groups, Rows
 from .operators import Kind, Operator
-from .rule import ACCUMULATE, ENVELOPE, PROBE_GRID, ROUNDING, TERMS, UNIT
+from .rule import ACCUMULATE, CAP, CAP_DEFAULTS, ENVELOPE, PROBE_GRID, ROUNDING, TERMS, UNIT
 from .together import Together
+
+Off = Collection[str]
+"""Names of gates that a test has turned off: `values` (T1 to T3), `cap` (T4), `exact` (T6), ..."""
 
 _HALVES = (torch.float16, torch.bfloat16)
 _SQUARES_FIT = 1e15  # and sums of them
@@ -65,6 +69,7 @@ class Bound:
         statistic: a mean or deviation that a norm saves. Of a row with an infinity, eager's recurrence makes NaN and the definition an infinity.
         narrow: keep the reference of a half type in float32, whose rounding is 2^-13 of the type's own: less memory, and candidates are compared in
             half the time. Default: on a device, where memory and its speed are what limits.
+        off: gates that a test has turned off.
     """
 
     def __init__(
@@ -80,13 +85,19 @@ class Bound:
         probe: bool = False,
         statistic: bool = False,
         narrow: bool | None = None,
+        off: Off = (),
     ) -> None:
         self.name, self.kind, self.eager, self._statistic = name, kind, eager, statistic
         self._probe, self._held = False, 0
+        self._values, self._capped = "values" not in off, "cap" not in off
         if kind == "bounded" and eager.numel():
             assert wide is not None and groups is not None
-            self._bound(wide, scale, groups, aggregate)
-            self._probe = probe and torch.equal((wide / PROBE_GRID).round() * PROBE_GRID, eager.double())
+            self._bound(wide, scale, groups, aggregate and self._values)
+            self._probe = (
+                probe
+                and "exact" not in off
+                and torch.equal((wide / PROBE_GRID).round() * PROBE_GRID, eager.double())
+            )
             if (eager.is_cuda if narrow is None else narrow) and eager.dtype in _HALVES:
                 self._narrow()
             self._held = self._wide.nbytes + self._allowed.nbytes + (groups.nbytes if aggregate else 0)
@@ -110,9 +121,19 @@ class Bound:
             allowed = torch.minimum(allowed, groups.expand(groups.amax(relative)) * size)
         # Never below eager's own error: where R and S are 0 the ratios say nothing, and eager's index in float may be off by a rounding.
         allowed = torch.maximum(allowed, error)
-        allowed = ENVELOPE[dtype] * allowed + ROUNDING[dtype] * u * magnitude
+        roundings = ROUNDING[dtype] * u * magnitude
         if scale is not None:
-            allowed += TERMS[dtype] * ACCUMULATE[dtype] * terms
+            roundings += TERMS[dtype] * ACCUMULATE[dtype] * terms
+        relative_cap, absolute_cap = CAP_DEFAULTS[dtype]
+        cap = torch.maximum(CAP * (absolute_cap + relative_cap * magnitude), allowed + roundings)
+        allowed = ENVELOPE[dtype] * allowed + roundings
+        # What T2 alone would allow, kept where the cap is the lower one somewhere: it says which of the two an error fails.
+        lower = self._capped and bool((cap < allowed).any())
+        self._uncapped = allowed if lower and self._values else None
+        if self._capped:
+            allowed = torch.minimum(allowed, cap) if self._values else cap
+        elif not self._values:
+            allowed = torch.full_like(allowed, math.inf)
         # Two steps of the subnormal range, whose roundings are absolute; all of it where eager flushes or blurs it, which cannot be seen in float64.
         steps = info.tiny * (4 * u)
         blurred = dtype is torch.float64 or bool((usual & (magnitude < info.tiny) & (error > steps)).any())
@@ -137,12 +158,17 @@ class Bound:
         return torch.where(torch.isfinite(self.eager), self._wide.to(self.eager.dtype), self.eager)
 
     @property
+    def allowed(self) -> torch.Tensor:
+        """What each element's error may be, where the kind is `bounded`."""
+        return self._allowed
+
+    @property
     def nbytes(self) -> int:
         """Memory that it holds, about."""
         return self.eager.nbytes + self._held
 
-    def compare(self, out: torch.Tensor) -> Finding:
-        """Compare a candidate's output, in private memory, with what it may be."""
+    def compare(self, out: torch.Tensor, run: Sequence[torch.Tensor] = ()) -> Finding:
+        """Compare a candidate's output, in private memory, with what it may be. run: all outputs, which do not matter here."""
         eager = self.eager
         if out.dtype != eager.dtype or out.shape != eager.shape:
             found, expected = f"{out.dtype} {list(out.shape)}", f"{eager.dtype} {list(eager.shape)}"
@@ -153,7 +179,20 @@ class Bound:
             return Finding("ok", exact=True)
         if self._probe and not torch.equal(out, eager):
             return self._wrong(out, "T6 exact probe", out != eager, gate="exact")
-        return self._close(out) if self.kind == "bounded" else self._equal(out)
+        if self.kind == "bounded":
+            return self._close(out) if self._values or self._capped else Finding("ok")
+        return self._equal(out) if self._values else Finding("ok")
+
+    def used(self, out: torch.Tensor) -> dict[str, float]:
+        """Return by which part each test is used up that speaks of errors: `element` (T2 and T4), `group`, `rmse`, `bias` (T3); above 1 fails.
+
+        For studies of the rule (bench/tolerance_pilot.py). Without the tests that know no more or less (T1, T6, masks).
+        """
+        if self.kind != "bounded" or out.numel() == 0:
+            return {}
+        error = torch.where(torch.isfinite(out) & torch.isfinite(self.eager), out.double() - self._wide, 0.0)
+        found = {"element": float((error.abs() / self._allowed).nan_to_num(0.0).max())}
+        return found if self._together is None else {**found, **self._together.used(error)}
 
     def _equal(self, out: torch.Tensor) -> Finding:
         if self.kind == "moves":
@@ -182,11 +221,14 @@ class Bound:
             bad = ~(ratio <= 1.0)
             finite = torch.isfinite(out)
             masks = bool((bad & (~finite if self._finite is None else finite != self._finite)).any())
-            return self._wrong(out, "T0 NaN and infinities as eager" if masks else "T2 element", bad, ratio)
+            if masks:
+                return self._wrong(out, "T0 NaN and infinities as eager", bad, ratio)
+            beyond_t2 = self._uncapped is None or not bool((error.abs()[bad] <= self._uncapped[bad]).all())
+            why, gate = ("T2 element", "values") if beyond_t2 and self._values else ("T4 cap", "cap")
+            return self._wrong(out, why, bad, ratio, gate=gate)
         wrong = self._together.compare(error) if self._together is not None else None
         if wrong is not None:
-            detail = f"{self.name}: {wrong[0]}: {wrong[1]:.3g} times what is allowed"
-            return Finding("wrong_value", detail, wrong[1], gate="values")
+            return self._together_wrong(out, *wrong)
         return Finding("ok", worst=worst)
 
     def _wrong(
@@ -201,11 +243,30 @@ class Bound:
         severity = bad.double() if ratio is None else torch.where(torch.isnan(ratio), math.inf, ratio)
         at = int(severity.reshape(-1).argmax())
         worst = math.inf if ratio is None else float(severity.reshape(-1)[at])
-        place = [int(i) for i in torch.unravel_index(torch.tensor(at), out.shape)] if out.dim() else []
-        seen = f"{_show(out.reshape(-1)[at])} where eager has {_show(self.eager.reshape(-1)[at])}"
         times = f", {worst:.3g} times the allowed error" if worst < math.inf else ""
-        detail = f"{self.name}: {why}: {int(bad.sum())} of {out.numel()} elements, at {place} {seen}{times}"
+        detail = (
+            f"{self.name}: {why}: {int(bad.sum())} of {out.numel()} elements, at {self._seen(out, at)}{times}"
+        )
         return Finding("wrong_value", detail, worst, gate=gate)
+
+    def _together_wrong(self, out: torch.Tensor, why: str, times: float, at: int) -> Finding:
+        """Say the same of what elements fail only together, with the one that adds most."""
+        return Finding(
+            "wrong_value",
+            f"{self.name}: {why}, {times:.3g} times what is allowed; most of it at {self._seen(out, at)}",
+            times,
+            gate="values",
+        )
+
+    def _seen(self, out: torch.Tensor, at: int) -> str:
+        """Return an element's place, its value, what was expected and what is allowed. at: its number in the order of rows."""
+        place = [int(i) for i in torch.unravel_index(torch.tensor(at), out.shape)] if out.dim() else []
+        eager = _show(self.eager.reshape(-1)[at])
+        words = f"{place}: {_show(out.reshape(-1)[at])}"
+        if self.kind != "bounded":
+            return f"{words} (expected eager's {eager})"
+        wide, allowed = self._wide.reshape(-1)[at], float(self._allowed.reshape(-1)[at])
+        return f"{words} (expected {_show(wide)} +- {allowed:.3g}, eager {eager})"
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -223,3 +284,27 @@ def grouping(
     if line.axes is not None:
         return Rows(*line.axes(named, index, wide))
     return Buckets(first.expand(wide.shape))
+
+
+class Compared(Protocol):
+    """What an output can be held against: `Bound`, or `ranks.Ranks`, which looks at the other outputs of the run as well."""
+
+    name: str
+    eager: torch.Tensor
+
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def best(self) -> torch.Tensor: ...
+    def compare(self, out: torch.Tensor, run: Sequence[torch.Tensor] = ()) -> Finding: ...
+
+
+def compare(bounds: Sequence[Compared], outputs: Sequence[torch.Tensor]) -> Finding:
+    """Return the worst finding over the outputs of one run, the first failure if there is one."""
+    worst, exact = 0.0, True
+    for bound, out in zip(bounds, outputs, strict=True):
+        finding = bound.compare(out, outputs)
+        if finding.status != "ok":
+            return finding
+        worst, exact = max(worst, finding.worst), exact and finding.exact
+    return Finding("ok", worst=worst, exact=exact)

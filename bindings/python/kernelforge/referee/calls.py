@@ -141,6 +141,18 @@ def map_tensors(arguments: Sequence[Any], change: Callable[[torch.Tensor], torch
     return [one(v) for v in arguments]
 
 
+def tensors_among(arguments: Sequence[Any]) -> list[torch.Tensor]:
+    """Return every tensor of the arguments in order, list elements in their place."""
+    found: list[torch.Tensor] = []
+
+    def note(t: torch.Tensor) -> torch.Tensor:
+        found.append(t)
+        return t
+
+    map_tensors(arguments, note)
+    return found
+
+
 def extent(sizes: Sequence[int], strides: Sequence[int]) -> int:
     """Return how many elements lie between a tensor's first and last, both included; 0 if it has none."""
     if any(n == 0 for n in sizes):

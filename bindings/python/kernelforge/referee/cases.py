@@ -1,35 +1,44 @@
 """The inputs that a variant is judged on, and what each run of one is compared with.
 
-It owns which cases there are: the captured payload, fresh draws, special values, exact integers. It refuses memory that others can reach: cases
+It owns which cases there are: the captured payload, fresh draws, special values, exact integers, all values of a 16-bit type, and for finalists the
+metamorphic ones. It refuses memory that others can reach: cases
 live here in private memory, `memory.py` copies them to where a candidate runs.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from .._place import HOST, Place
-from . import specials
-from .bounds import Bound, Finding, grouping
+from . import exhaustive, specials
+from .bounds import Bound, Compared, Off, grouping
 from .calls import Overload, overload, slot_descriptors, slot_tensors, with_tensors
+from .controls import FAILS, PASSES, Case, tried
 from .draws import Moments, Slot
+from .metamorphic import KIND as METAMORPHIC
+from .metamorphic import ROWS, SHIFTED, UNSHIFTED, Probes
 from .operators import operator
+from .ranks import Ranks
 from .reference import refer
-from .rule import FRESH
+from .rule import FRESH, HARDER
 
 
 @dataclass(frozen=True)
 class Input:
-    """One input of a variant: its kind (docs/formats.md, `tasks`), its number within the kind, its place at a mapping's end or start."""
+    """One input of a variant: its kind (docs/formats.md, `tasks`), its number within the kind, its place at a mapping's end or start.
+
+    final  whether only finalists see it.
+    """
 
     kind: str
     number: int
     placement: str
+    final: bool = False
 
 
 class Variant:
@@ -40,12 +49,19 @@ class Variant:
         payload: captured arguments in schema order, or None where capture kept none; then moments of a standard normal stand in.
         seed: of the run; the same seed gives the same inputs.
         place: where inputs are drawn, and where eager runs.
+        off: gates that a test has turned off.
     """
 
     def __init__(
-        self, call: dict[str, Any], payload: Sequence[Any] | None, seed: int, place: Place = HOST
+        self,
+        call: dict[str, Any],
+        payload: Sequence[Any] | None,
+        seed: int,
+        place: Place = HOST,
+        off: Off = (),
     ) -> None:
-        self.call, self.seed, self.place, self._payload = call, seed, place, payload
+        self.call, self.seed, self.place, self.off, self._payload = call, seed, place, off, payload
+        self.harder: list[int] = []  # numbers of the fresh draws that `controls` asked for
         self.overload: Overload = overload(call["overload"])
         self.slots = [
             Slot(name, d, read=name not in self.overload.overwritten) for name, d in slot_descriptors(call)
@@ -65,6 +81,10 @@ class Variant:
         names = [s.name for s in self.slots]
         data = [s for s in floating if s.numel == largest or names.count(s.name) > 1]
         self._rows = {id(s): lines if s is self.slots[0] else None for s in data}
+        self._all = exhaustive.unary(self) if "exhaustive" not in off else None
+        self.probes: Probes | None = None
+        if self.slots and "metamorphic" not in off:
+            self.probes = Probes(self.overload.operator, named, self.slots[0], call["outputs"])
 
     @property
     def captured(self) -> bool:
@@ -82,18 +102,68 @@ class Variant:
         """
         drawn = [("captured", 0)] if self.captured else []
         drawn += [("fresh", i) for i in range(FRESH)][: 1 if minor else FRESH]
+        drawn += [("fresh", i) for i in self.harder]
+        every = (
+            exhaustive.cases_of(self._all) if self._all else 0
+        )  # of 16 bits; the special values are among them
         rows = max((s.rows(self._rows[id(s)]) for s in self.slots if id(s) in self._rows), default=0)
-        if rows:
+        if rows and not every and "special" not in self.off:
             drawn += [("special", i) for i in range(1 if minor else specials.cases_for(rows))]
-        if self._probes and not minor:
+        drawn += [("exhaustive", i) for i in range(min(every, exhaustive.CASES))]
+        if self._probes and not minor and "exact" not in self.off:
             drawn.append(("exact", 0))
         found = [Input(kind, n, ("end", "start")[i % 2]) for i, (kind, n) in enumerate(drawn)]
         if self.captured and not minor:
             found.insert(1, Input("captured", 0, "start"))
-        return found
+        numbers = self.probes.numbers if self.probes else []
+        return found + [Input(METAMORPHIC, n, ("end", "start")[n % 2], final=True) for n in numbers]
+
+    def base(self, item: Input) -> tuple[str, int] | None:
+        """Return kind and number of the case that the outputs of a metamorphic one are held against; None for the others."""
+        if item.kind != METAMORPHIC or item.number == UNSHIFTED:
+            return None
+        return (METAMORPHIC, UNSHIFTED) if item.number == SHIFTED else self._first()
+
+    def _first(self) -> tuple[str, int]:
+        return ("captured" if self.captured else "fresh", 0)
+
+    def controls(
+        self, items: Sequence[Input], refer_to: Callable[[Input], Held]
+    ) -> tuple[dict[str, str], list[int]]:
+        """Return how the negative controls end on these inputs, and which harder draws (`harder`) it took where these let one pass.
+
+        refer_to: gives tensors and bounds of an input.
+        """
+        held, harder = [refer_to(i) for i in items], []
+        ends = tried(self._controlled(held))
+        for number in range(FRESH, FRESH + HARDER):
+            open_ = [name for name, end in ends.items() if end != FAILS]
+            if not open_:
+                break
+            more = refer_to(Input("fresh", number, "end"))
+            now = tried(self._controlled([held[0], more]), open_)
+            if FAILS in now.values():
+                harder.append(number)
+            for name, end in now.items():
+                if FAILS in (end, ends[name]):
+                    ends[name] = FAILS
+                elif PASSES in (end, ends[name]):
+                    ends[name] = PASSES
+        return ends, harder
+
+    def _controlled(self, held: Sequence[Held]) -> list[Case]:
+        eager = [[b.eager for b in bounds] for _, bounds in held]
+        return [
+            Case(self.overload, self.arguments(tensors), bounds, eager[i - 1] if len(held) > 1 else [])
+            for i, (tensors, bounds) in enumerate(held)
+        ]
 
     def draw(self, kind: str, number: int) -> list[torch.Tensor]:
         """Return the tensors of the input slots, the same ones each time; what a call only overwrites holds zeros."""
+        if kind == METAMORPHIC and number != UNSHIFTED:
+            assert self.probes is not None
+            first, *rest = self.draw(*(self._first() if number == ROWS else (METAMORPHIC, UNSHIFTED)))
+            return [self.probes.rows(first) if number == ROWS else self.probes.shifted(first), *rest]
         chance = torch.Generator(self.place.device)
         chance.manual_seed(zlib.crc32(f"{self.seed}/{kind}/{number}".encode()))
         return [self._draw(i, kind, number, chance) for i in range(len(self.slots))]
@@ -105,25 +175,37 @@ class Variant:
         if kind == "captured":
             assert self._captured is not None
             return self._captured[i]
-        if kind == "exact":
+        if kind in ("exact", METAMORPHIC):
             return slot.integers(moments, chance)
+        if kind == "exhaustive" and slot is self._all:
+            return exhaustive.patterns(slot, number, self.seed, self.place.device)
+        if kind == "fresh" and number >= FRESH:
+            return slot.harder(moments, chance, number - FRESH)
         if kind == "special" and id(slot) in self._rows:
             # A second operand shows another pattern than the first in the same place.
             return slot.special(self._rows[id(slot)], number + 5 * i, chance, guarded=self._guarded)
         return slot.like(moments, chance, spread=kind == "fresh" and number % 2 == 1)
 
 
-def bounds_of(overload: Overload, arguments: Sequence[Any], kind: str) -> list[Bound]:
-    """Return the bound of each output of a call on these arguments. kind: the case's (docs/formats.md)."""
+Held = tuple[list[torch.Tensor], list[Compared]]
+"""The tensors of an input, and what each output is compared with."""
+
+
+def bounds_of(overload: Overload, arguments: Sequence[Any], kind: str, off: Off = ()) -> list[Compared]:
+    """Return the bound of each output of a call on these arguments. kind: the case's (docs/formats.md); off: gates that a test has turned off."""
     reference = refer(overload, arguments)
     named = dict(zip(overload.names, arguments, strict=True))
     line = operator(overload, named)
     probe = kind == "exact" and line.probe is not None and line.probe(named)
     first = next((a for a in arguments if isinstance(a, torch.Tensor)), None)
-    bounds = []
+    bounds: list[Compared] = []
     for i, (eager, wide, scale, rule) in enumerate(
         zip(reference.eager, reference.wide, reference.scale, reference.kind, strict=True)
     ):
+        if rule == "ranks":
+            assert first is not None
+            bounds.append(_ranks(i, eager, reference.eager[0], first, named))
+            continue
         groups = None
         if rule == "bounded" and wide is not None and first is not None:
             groups = grouping(line, named, i, wide, first)
@@ -138,17 +220,14 @@ def bounds_of(overload: Overload, arguments: Sequence[Any], kind: str) -> list[B
                 aggregate=kind in ("captured", "fresh"),
                 probe=probe,
                 statistic=line.statistics and i > 0,
+                off=off,
             )
         )
     return bounds
 
 
-def compare(bounds: Sequence[Bound], outputs: Sequence[torch.Tensor]) -> Finding:
-    """Return the worst finding over the outputs of one run, the first failure if there is one."""
-    worst, exact = 0.0, True
-    for bound, out in zip(bounds, outputs, strict=True):
-        finding = bound.compare(out)
-        if finding.status != "ok":
-            return finding
-        worst, exact = max(worst, finding.worst), exact and finding.exact
-    return Finding("ok", worst=worst, exact=exact)
+def _ranks(
+    index: int, eager: torch.Tensor, values: torch.Tensor, source: torch.Tensor, named: dict[str, Any]
+) -> Ranks:
+    ordered = named.get("sorted", True)
+    return Ranks(f"output {index}", eager, values, source, named["dim"], ordered=ordered, index=index == 1)

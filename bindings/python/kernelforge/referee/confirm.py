@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,14 @@ import torch
 
 from .. import _ext
 from .._place import HOST, Place
-from .bounds import Finding
+from .bounds import Finding, compare
 from .calls import clone, map_tensors
-from .cases import Variant, bounds_of, compare
+from .cases import Variant, bounds_of
 from .pool import sets_for
 from .rule import RULE
 from .ruler import calls_of, inner_for
 
+_RIGHT = Finding("ok")
 _BAD_CODE = 3  # KFR_BAD_CODE
 _LEAST_CONTROL = 8  # pairs of eager against eager
 _SETS_BYTES = 128 << 20  # on the host; a device's sets must leave its cache, whatever they take
@@ -84,32 +86,33 @@ def confirm(variant: Variant, plan: dict[str, Any], image: str, blocks: int, see
         before = opened.hits
         pairs = calls.pairs(blocks, inner, seed)
         if opened.hits == before:
-            wrong = Finding("launch_error", _unserved(extension, variant.overload.name))
+            wrong = Finding("launch_error", unserved(extension, variant.overload.name))
         else:
             wrong = _compared(extension, variant, opened)
     aa = [control["eager_ns"], control["ours_ns"]]
-    return _answer(pairs["eager_ns"], pairs["ours_ns"], aa, wrong.status, wrong.detail)
+    return _answer(pairs["eager_ns"], pairs["ours_ns"], aa, wrong)
 
 
-def refused(status: str, detail: str) -> dict[str, Any]:
+def refused(status: str, detail: str, gate: str = "") -> dict[str, Any]:
     """Return the answer about a plan that was not timed."""
-    return _answer(status=status, detail=detail)
+    return _answer(wrong=Finding(status, detail, gate=gate))
 
 
 def _answer(
     eager: Sequence[float] = (),
     ours: Sequence[float] = (),
     aa: Sequence[Sequence[float]] = ((), ()),
-    status: str = "ok",
-    detail: str = "",
+    wrong: Finding = _RIGHT,
 ) -> dict[str, Any]:
     return {
         "eager_ns": list(eager),
         "ours_ns": list(ours),
         "aa_ns": [list(a) for a in aa],
-        "status": status,
-        "detail": detail,
+        "status": wrong.status,
+        "gate": wrong.gate,
+        "detail": wrong.detail,
         "rule": RULE,
+        "exact": wrong.exact,
     }
 
 
@@ -125,20 +128,22 @@ def _sets(variant: Variant) -> list[list[Any]]:
 
 def _compared(extension: Any, variant: Variant, opened: Any) -> Finding:
     """Run the plan once more on fresh inputs that were not timed, through the dispatcher, and compare."""
-    name = variant.overload.name
+    name, exact = variant.overload.name, True
     for number in range(2):
         arguments = variant.arguments(variant.draw("fresh", number))
-        bounds = bounds_of(variant.overload, arguments, "fresh")
+        bounds = bounds_of(variant.overload, arguments, "fresh", variant.off)
         before = opened.hits
         outputs = extension.call(name, map_tensors(arguments, clone))
         if opened.hits != before + 1:
-            return Finding("launch_error", _unserved(extension, name))
+            return Finding("launch_error", unserved(extension, name))
         finding = compare(bounds, [o for o in outputs if isinstance(o, torch.Tensor)])
         if finding.status != "ok":
-            return finding
-    return Finding("ok")
+            return replace(finding, detail=f"fresh input {number}: {finding.detail}")
+        exact = exact and finding.exact
+    return Finding("ok", exact=exact)
 
 
-def _unserved(extension: Any, name: str) -> str:
+def unserved(extension: Any, name: str) -> str:
+    """Return the words for a plan that the dispatcher passed by."""
     reasons = extension.stats()["ops"].get(name, {}).get("fallbacks", {})
     return f"the dispatcher did not serve it ({', '.join(reasons) or 'no reason was counted'})"

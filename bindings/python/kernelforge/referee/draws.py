@@ -121,6 +121,17 @@ class Slot:
             x = torch.where(_uniform(sizes, chance) < m.zeros, 0.0, x)
         return self.place(x)
 
+    def harder(self, moments: Moments, chance: torch.Generator, number: int) -> torch.Tensor:
+        """Return draws that tell more apart than those like the captured ones: 0 of one sign, so that sums do not cancel; 1 far from zero; others as `like`."""
+        values = self.like(moments, chance, spread=number == 2)
+        if not self.dtype.is_floating_point or number == 2:
+            return values
+        sign = -1.0 if moments.high <= 0 else 1.0
+        size = values[tuple(slice(0, n) for n in self.narrow)].double().abs()
+        if number == 1:
+            size = size + 8 * (moments.std or abs(moments.mean) or 1.0)
+        return self.place(sign * size.clamp(max=torch.finfo(self.dtype).max))
+
     def integers(self, moments: Moments, chance: torch.Generator) -> torch.Tensor:
         """Return small integers, exact in every type and in their sums."""
         if not self.dtype.is_floating_point:

@@ -13,11 +13,9 @@ import hashlib
 import torch
 
 from .._place import Place
-from .bounds import Bound
 from .calls import span
-from .cases import Input, Variant, bounds_of
+from .cases import Held, Input, Variant, bounds_of
 
-Held = tuple[list[torch.Tensor], list[Bound]]
 Key = tuple[str, str, int]
 
 _PART = {"host": 4, "cuda": 2}  # of the memory that is free now
@@ -42,7 +40,10 @@ class References:
             return self._last[1]
         self._last = None  # its memory is needed for the next
         tensors = variant.draw(item.kind, item.number)
-        found: Held = (tensors, bounds_of(variant.overload, variant.arguments(tensors), item.kind))
+        found: Held = (
+            tensors,
+            bounds_of(variant.overload, variant.arguments(tensors), item.kind, variant.off),
+        )
         size = sum(x.nbytes for part in found for x in part)
         if self._bytes + size <= self._limit:
             self._held[key] = found

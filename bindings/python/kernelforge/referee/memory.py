@@ -219,9 +219,19 @@ class Stage:
         for room, tensor in zip(self.inputs, tensors, strict=True):
             if not room.writable:
                 name = room.slot.name
-                doubts.ask(room.differs(tensor), _said(f"input `{name}` was changed"), "inputs")
+                doubts.ask(room.differs(tensor), _changed(room, tensor), "inputs")
                 room.ask_touched(doubts, f"memory around the input `{name}` was written")
 
 
-def _said(words: str) -> Callable[[], str]:
-    return lambda: words
+def _changed(room: Room, values: torch.Tensor) -> Callable[[], str]:
+    def said() -> str:
+        bad = bits(room.view) != bits(values)
+        at = (
+            [int(i) for i in torch.unravel_index(bad.reshape(-1).int().argmax().cpu(), bad.shape)]
+            if bad.dim()
+            else []
+        )
+        found, expected = room.view[tuple(at)].item(), values[tuple(at)].item()
+        return f"input `{room.slot.name}` was changed, first at {at}: {found} (expected {expected})"
+
+    return said

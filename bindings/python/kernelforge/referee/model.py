@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import copy
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,12 +21,27 @@ from .. import _ext, _outputs
 from .._inputs import as_call, tensors_of
 from .._place import HOST, Place
 from .._state import kept, module_of, plain
+from .cases import Variant
+from .chain import Drift, drift, drift_of_operator
 from .confirm import NotLoaded, open_plan, serving
-from .rule import MODEL_NOISE_RATIO, MODEL_NOISE_RUNS, MODEL_RATIO, UNIT
+from .exhaustive import through_dispatcher
+from .rule import (
+    CHAIN_NOISE_RUNS,
+    CHAIN_SECONDS,
+    CHAIN_STEPS,
+    MODEL_NOISE_RATIO,
+    MODEL_NOISE_RUNS,
+    MODEL_RATIO,
+    UNIT,
+)
 
 _COPIES = (
     4  # a float64 copy of the model, its activations and some room must fit this many times into free memory
 )
+
+_CHAINS = (
+    5 + CHAIN_NOISE_RUNS
+)  # forwards of eager that the chains take together: eager, plans, noise, and float64 for about three
 
 _ORDER = 64  # roundings of the largest value that another order of atomic sums may move an output by
 
@@ -147,15 +164,65 @@ class Model:
             return plain["status"], plain["detail"]
         return _held(eager, ours, self._yardstick)
 
+    def chained(self, extension: Any) -> Drift | str:
+        """Run the model chained, with plans and without, and return how far they drifted; or why it cannot be chained."""
+        if self._repeating is False:
+            return "the model does not repeat itself"
+        if not callable(self._model) or self._inputs is None:
+            return "there is no model to call"
+        call = as_call(self._inputs)
+        start = next((t for t in tensors_of(call) if t.dtype in UNIT and t.layout is torch.strided), None)
+        if start is None:
+            return "it has no floating input"
+        began = time.monotonic()
+        out = self.eager(extension) and self._step(self._model, call, start)(start)
+        if out is None:
+            return "it has no floating output"
+        seconds = (time.monotonic() - began) * CHAIN_STEPS * _CHAINS
+        if seconds > CHAIN_SECONDS:
+            return f"it would take {seconds:.0f} s"
+
+        def step(on: bool) -> Callable[[torch.Tensor], torch.Tensor]:
+            once = self._step(self._model, call, start)
+
+            def run(x: torch.Tensor) -> torch.Tensor:
+                with _switched(extension, on):
+                    return once(x)  # type: ignore[return-value]
+
+            return run
+
+        wide = self._wide_model()
+        of_wide = None if wide is None else self._step(wide, call, start)
+        try:
+            if of_wide is not None and of_wide(start.double()) is None:
+                of_wide = None
+        except Exception:  # as in `_in_float64`
+            of_wide = None
+        with _off(extension):
+            found = drift("model", step(False), step(True), of_wide, start)  # type: ignore[arg-type]
+        self.place.trim()
+        return found
+
+    def _step(
+        self, model: Any, call: tuple[tuple[Any, ...], dict[str, Any]], start: torch.Tensor
+    ) -> Callable[[torch.Tensor], torch.Tensor | None]:
+        """Return a step: the model's first floating output for an input in the place of `start`, the others as given."""
+
+        def once(x: torch.Tensor) -> torch.Tensor | None:
+            def change(t: torch.Tensor) -> torch.Tensor:
+                return x.clone() if t is start else t.to(x.dtype) if x.dtype is torch.float64 else t
+
+            outs = self._run(model, change, call)
+            return next((o for o in outs if o.is_floating_point() and o.numel()), None)
+
+        return once
+
     def _in_float64(self, eager: list[torch.Tensor]) -> _Yardstick | None:
         """Return the model's outputs in float64, or None where it cannot run so."""
-        if not isinstance(self._model, torch.nn.Module) or self._inputs is None:
-            return None
-        size = sum(t.numel() * 8 for t in (*self._model.parameters(), *self._model.buffers()))
-        if size * _COPIES > self.place.free_bytes():
+        wide = self._wide_model()
+        if wide is None:
             return None
         try:
-            wide = copy.deepcopy(self._model).double()
             outs = self._run(wide, lambda t: t.double())
         except (
             Exception
@@ -166,6 +233,18 @@ class Model:
         outs = [o.double() if o.is_floating_point() else o for o in outs]
         errors = [_error(e, o) for e, o in zip(eager, outs, strict=True)]
         return _Yardstick(outs, errors, MODEL_RATIO, "the model in float64")
+
+    def _wide_model(self) -> Any:
+        """Return a copy of the model in float64, or None where there is no room, or it cannot be copied."""
+        if not isinstance(self._model, torch.nn.Module) or self._inputs is None:
+            return None
+        size = sum(t.numel() * 8 for t in (*self._model.parameters(), *self._model.buffers()))
+        if size * _COPIES > self.place.free_bytes():
+            return None
+        try:
+            return copy.deepcopy(self._model).double()
+        except Exception:
+            return None
 
     def _under_noise(self, eager: list[torch.Tensor]) -> _Yardstick | None:
         """Return eager's own outputs, with what they move when every floating input moves by one rounding; None without such inputs."""
@@ -189,8 +268,13 @@ class Model:
         wide = [e.double() if e.is_floating_point() else e for e in eager]
         return _Yardstick(wide, errors, MODEL_NOISE_RATIO, "eager under noise of one rounding")
 
-    def _run(self, model: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> list[torch.Tensor]:
-        args, kwargs = as_call(self._inputs)
+    def _run(
+        self,
+        model: Any,
+        change: Callable[[torch.Tensor], torch.Tensor],
+        call: tuple[tuple[Any, ...], dict[str, Any]] | None = None,
+    ) -> list[torch.Tensor]:
+        args, kwargs = as_call(self._inputs) if call is None else call
 
         def deep(value: Any) -> Any:
             if isinstance(value, torch.Tensor):
@@ -202,6 +286,35 @@ class Model:
         changed_args, changed_kwargs = deep(args), deep(kwargs)
         with kept(model, self._inputs, self.place):
             return outputs_of(lambda: model(*changed_args, **changed_kwargs), self.place)
+
+
+def chained_operators(
+    profile: Any, folder: Path, plans: list[dict[str, Any]], place: Place, why: str
+) -> Drift:
+    """Chain each plan's operator with itself, for a model that cannot be chained; return the worst drift. why: it cannot be."""
+    extension, found = _ext.load(), []
+    for plan in plans:
+        variant = Variant(plan["call"], profile.payload(plan["card"], plan["variant"]), 0, place)
+        [image] = (folder / "code").glob(plan["code"]["sha256"] + ".*")
+        kept_back = {k: v for k, v in plan.items() if k not in ("code", "source", "evidence")}
+        opened = open_plan(extension, kept_back, str(image), place)
+        with serving(extension, [opened]):
+            one = drift_of_operator(variant, through_dispatcher(extension, opened, variant.overload.name))
+        if isinstance(one, Drift):
+            found.append(one)
+    wrong = next((f for f in found if f.status != "ok"), None)
+    if wrong is not None:
+        return wrong
+    if not found:
+        return Drift("ok", "operator", 0, 0.0, f"not chained: {why}, and its plans compute nothing floating")
+    worst = max(found, key=lambda f: f.worst)
+    return Drift(
+        "ok",
+        "operator",
+        worst.steps,
+        worst.worst,
+        f"operator by operator, since {why}; the worst: {worst.detail}",
+    )
 
 
 def _repeats(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:

@@ -5,7 +5,8 @@ One line an operator, for all its forms (functional, in place, out). It owns no 
     moves     values are copied: every bit as eager, signs of zeros and NaN payloads included
     rounds    one correctly rounded operation: every bit as eager, but any NaN is a NaN
     selects   one of the inputs: as `rounds`, and a zero may have either sign (eager's own vector and scalar paths differ)
-    bounded   T2 and T3
+    ranks     values whose order is not specified, and indices of them (`ranks.py`)
+    bounded   T2 to T4
 
 Integer and boolean outputs equal eager bit for bit whatever the line says.
 """
@@ -23,7 +24,7 @@ from ..errors import RefereeFault
 from .calls import Overload, map_tensors
 from .specials import Lines
 
-Kind = Literal["moves", "rounds", "selects", "bounded"]
+Kind = Literal["moves", "rounds", "selects", "ranks", "bounded"]
 Named = dict[str, Any]
 Outputs = list[torch.Tensor]
 Scale = Callable[[Overload, Named, Outputs], list[torch.Tensor | None]]
@@ -260,6 +261,19 @@ def _normalized_is_exact(named: Named) -> bool:
     return _power_of_two(math.prod(named["normalized_shape"]))
 
 
+def _group_is_exact(named: Named) -> bool:
+    return _power_of_two(_run_of_group(named))
+
+
+def _product_is_exact(named: Named) -> bool:
+    return named["exponent"] in (2, 3) if isinstance(named["exponent"], (int, float)) else False
+
+
+def _sum_is_exact(named: Named) -> bool:
+    """alpha's integers and halves keep the sums of small integers on the grid of the probes."""
+    return float(named["alpha"] * 2).is_integer() and abs(named["alpha"]) <= 64
+
+
 def _pair(value: list[int]) -> list[int]:
     return list(value) * 2 if len(value) == 1 else list(value)
 
@@ -292,19 +306,23 @@ OPERATORS: dict[str, Operator] = {
     "amax": Operator("selects", lines=_dims),
     "max_pool2d_with_indices": Operator("selects", lines=_spatial),
     "max_pool2d": Operator("selects", lines=_spatial),
+    "topk": Operator("ranks", lines=_dim),
+    "sort": Operator("ranks", lines=_dim),
     "silu": Operator("bounded"),
     "gelu": Operator("bounded", wide=_gelu),
     "sigmoid": Operator("bounded"),
     "tanh": Operator("bounded"),
     "exp": Operator("bounded"),
     "rsqrt": Operator("bounded"),
-    "pow": Operator("bounded"),
+    "pow": Operator("bounded", probe=_product_is_exact),
     "_softmax": Operator("bounded", _of_itself, _along, _dim),
     "_log_softmax": Operator("bounded", _of_log_softmax, _along, _dim),
     "native_layer_norm": Operator(
         "bounded", _of_layer_norm, _normalized, _last, _normalized_is_exact, statistics=True
     ),
-    "native_group_norm": Operator("bounded", _of_group_norm, _groups, _run_of_group, statistics=True),
+    "native_group_norm": Operator(
+        "bounded", _of_group_norm, _groups, _run_of_group, _group_is_exact, statistics=True
+    ),
     "_fused_rms_norm": Operator("bounded", _of_itself, _normalized, _last, statistics=True),
     "native_batch_norm": _BATCH_NORM,
     "cudnn_batch_norm": Operator(
@@ -352,7 +370,9 @@ def operator(overload: Overload, named: Named) -> Operator:
             f"judge `{overload.name}`: no numeric rule for this operator",
             hint="add a line to kernelforge/referee/operators.py",
         )
+    if line.kind == "ranks" and named.get("stable"):
+        return Operator("selects", lines=_dim)  # nothing is left open: the indices are eager's
     if line.scale is _of_sum:
         # a + alpha b: eager contracts to one fma in its vector path and not in its scalar path, so one of the two is never bitwise equal.
-        return line if named["alpha"] in (1, -1) else Operator("bounded", _of_sum)
+        return line if named["alpha"] in (1, -1) else Operator("bounded", _of_sum, probe=_sum_is_exact)
     return line

@@ -65,7 +65,17 @@ def refer(overload: Overload, arguments: Sequence[Any]) -> Reference:
     return Reference(eager, wide, scale, kinds)
 
 
+def widened_call(overload: Overload, arguments: Sequence[Any]) -> list[torch.Tensor]:
+    """Return the outputs of a call in float64 on exactly upcast arguments."""
+    named = dict(zip(overload.names, arguments, strict=True))
+    up, line = _widened(overload, named), operator(overload, named)
+    with torch.no_grad(), eager_only():
+        return list(line.wide(up)) if line.wide else overload(map_tensors(list(up.values()), clone))
+
+
 def _kind(kind: Kind, out: torch.Tensor, arguments: Sequence[Any]) -> Kind:
+    if kind == "ranks":
+        return kind
     if not out.is_floating_point():
         return "moves"
     if kind == "moves" and _dtypes(arguments) != {out.dtype}:

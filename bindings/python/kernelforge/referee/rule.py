@@ -12,7 +12,7 @@ from typing import Final
 
 import torch
 
-RULE: Final = 1
+RULE: Final = 2
 
 UNIT: Final[dict[torch.dtype, float]] = {
     torch.float16: 2.0**-11,
@@ -102,6 +102,65 @@ polynomials share. Truncating instead of rounding is a bias of 0.7 u outward or 
 AGGREGATE_MIN: Final = 256
 """T3's whole-tensor tests need this many elements; with fewer, T2 alone speaks."""
 
+# ---- T4, the cap: where |C - R| exceeds it, ENVELOPE's multiple of eager's error is not granted, only eager's own -------------------
+
+CAP: Final = 8.0
+"""How many times what torch.testing.assert_close allows by default an error may reach because eager's own is large. T2 grows with eager's error
+without end: where eager is off by a hundred roundings, twice that is too much to accept unseen."""
+
+CAP_DEFAULTS: Final[dict[torch.dtype, tuple[float, float]]] = {
+    torch.float16: (1e-3, 1e-5),
+    torch.bfloat16: (1.6e-2, 1e-5),
+    torch.float32: (1.3e-6, 1e-5),
+    torch.float64: (1e-7, 1e-7),
+}
+"""(rtol, atol) of assert_close. They are torch's own idea of what two right results may differ by, tuned over years on all of its operators."""
+
+# ---- T2x, exhaustive: every input of a unary pointwise operator ---------------------------------------------------------------------
+
+EXHAUSTIVE_STRIDE: Final = 1021
+"""On the host a float32 operator is compared on every 1021st of the 2^32 inputs, from a start that the seed draws: 4.2 million, in half a second. All of
+them would take minutes for each finalist. A prime, so that no bit of the mantissa stays the same; 8,200 inputs of each binade are seen."""
+
+EXHAUSTIVE_CHUNK: Final[dict[str, int]] = {"host": 1 << 20, "cuda": 1 << 24}
+"""Inputs that are compared at a time: memory for some temporaries in float64, 100 MiB and 2 GiB."""
+
+EXHAUSTIVE_GROUP: Final[dict[str, int]] = {"host": 1 << 12, "cuda": 1 << 20}
+"""Inputs in a row, by their bits, that share an error: half a binade on the host, an eighth of one on a device. Finer than T2's groups, since here
+every group has enough elements."""
+
+EXHAUSTIVE_GROUP_16: Final = 1 << 7
+"""The same for 16-bit types: a binade of bfloat16, an eighth of one of float16."""
+
+# ---- T5, negative controls ----------------------------------------------------------------------------------------------------------
+
+HARDER: Final = 3
+"""More draws that are tried where a control passes, before the card is given up: of one sign (sums cannot cancel), far from zero, and another like the
+captured data."""
+
+MANTISSA: Final[dict[torch.dtype, int]] = {
+    torch.float16: 7,
+    torch.bfloat16: 3,
+    torch.float32: 10,
+    torch.float64: 23,
+}
+"""Bits of the mantissa of the next lower precision: bfloat16 for float16, an 8-bit float for bfloat16, TF32 for float32, float32 for float64. TF32 and
+float16 have the same ten: the nearest that a float32 kernel comes to a wrong type."""
+
+# ---- T7, metamorphic probes ---------------------------------------------------------------------------------------------------------
+
+INVARIANT_UNITS: Final = 4.0
+"""Roundings that a row's sum of a softmax, or mean and variance of a norm, may be off where eager's own are not; and INVARIANT_RATIO times what eager's
+worst row is off. The sum over a row averages the errors of single elements, so this is tighter than T2."""
+
+INVARIANT_RATIO: Final = 2.0
+
+SHIFT: Final = 16.0
+"""Added to rows of small integers: exact in every type, so that a softmax is the same to the last bit but for how it computes."""
+
+ALIGN_BYTES: Final = 64
+"""Rows change places only over multiples of this many bytes: a kernel may treat a row by its address's alignment, as eager's softmax does."""
+
 # ---- inputs -----------------------------------------------------------------------------------------------------------------------
 
 FRESH: Final = 2
@@ -121,5 +180,22 @@ MODEL_RATIO: Final = 2.0
 MODEL_NOISE_RATIO: Final = 4.0
 """Without a float64 run: this many times the RMSE that eager shows when every input moves by one rounding. Larger, since the noise enters
 once, at the inputs, while operators differ at every layer."""
+
+CHAIN_STEPS: Final = 28
+"""Steps of a chained run: each output is made the next input, so that an error of one sign adds up to 28 times itself and one of chance to 5 times. The
+number of steps of a usual diffusion schedule."""
+
+CHAIN_RATIO: Final = 4.0
+"""How much further than eager's own drift a chained run with plans may be at any step. As MODEL_NOISE_RATIO: a chain stretches what the first steps did,
+and by how much is one draw of chance for eager and another for the plans."""
+
+CHAIN_NOISE_RUNS: Final = 3
+"""Eager's drift is the largest of its distance from the float64 run and of this many runs whose inputs move by one rounding at every step."""
+
+CHAIN_SATURATED: Final = 0.05
+"""Of the output's size: where eager's own drift is beyond it, the chain says nothing more and is cut there."""
+
+CHAIN_SECONDS: Final = 30.0
+"""At most, as told by one forward of eager: a model that would take longer is chained operator by operator."""
 
 MODEL_NOISE_RUNS: Final = 3

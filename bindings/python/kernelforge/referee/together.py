@@ -65,27 +65,55 @@ class Together:
         """Take this reference, in float32, in place of the one in float64: here its signs alone are needed."""
         self._wide = wide
 
-    def compare(self, error: torch.Tensor) -> tuple[str, float] | None:
-        """Return which test a candidate's errors fail and by what factor, or None. error: its values minus the reference's."""
+    def compare(self, error: torch.Tensor) -> tuple[str, float, int] | None:
+        """Return which test a candidate's errors fail, by what factor, and the number of the element that adds most to it; None if none.
+
+        error: its values minus the reference's.
+        """
         error = self._kept(error)
         # An output with fewer elements than a group should have: eager's error there may be 0 by luck, so that T2 alone speaks.
-        rows = torch.where(self._count < GROUP_MIN, 0.0, self._by_group(error) / self._rows)
+        mine = self._by_group(error)
+        rows = torch.where(self._count < GROUP_MIN, 0.0, mine / self._rows)
         worst = float(rows.max()) if rows.numel() else 0.0
         if worst > 1.0:
-            return "T3 root mean square error of a group", worst
+            inside = error.abs() * (self._groups.expand(rows) == worst)
+            at = int(inside.reshape(-1).argmax())
+            number = int(rows.reshape(-1).argmax())
+            sizes = (
+                f"{float(mine.reshape(-1)[number]):.3g} (at most {float(self._rows.reshape(-1)[number]):.3g})"
+            )
+            return f"T3 root mean square error of a group {sizes}", worst, at
         if self._n < AGGREGATE_MIN:
             return None
+        at = int(error.abs().reshape(-1).argmax())
         total = self._rms(error)
         if total > self._limit:
-            return f"T3 root mean square error {total:.3g} (at most {self._limit:.3g})", total / self._limit
+            return (
+                f"T3 root mean square error {total:.3g} (at most {self._limit:.3g})",
+                total / self._limit,
+                at,
+            )
         spread = BIAS_ERRORS * math.sqrt(self._variance + self._spread(error))
         for what, mean, usual in zip(("signed", "outward"), self._means(error), self._bias, strict=True):
             if abs(mean) > usual + spread:
                 detail = (
                     f"T3 bias: mean {what} error {mean:.3g} (at most {usual + spread:.3g} of either sign)"
                 )
-                return detail, abs(mean) / (usual + spread)
+                return detail, abs(mean) / (usual + spread), at
         return None
+
+    def used(self, error: torch.Tensor) -> dict[str, float]:
+        """Return how much of each limit these errors take: `group`, `rmse`, `bias`."""
+        error = self._kept(error)
+        rows = torch.where(self._count < GROUP_MIN, 0.0, self._by_group(error) / self._rows)
+        found = {"group": float(rows.max()) if rows.numel() else 0.0}
+        if self._n < AGGREGATE_MIN:
+            return found
+        spread = BIAS_ERRORS * math.sqrt(self._variance + self._spread(error))
+        bias = max(
+            abs(m) / (b + spread) for m, b in zip(self._means(error), self._bias, strict=True) if b + spread
+        )
+        return {**found, "rmse": self._rms(error) / self._limit if self._limit else 0.0, "bias": bias}
 
     def _kept(self, t: torch.Tensor) -> torch.Tensor:
         return t if self._usual is None else torch.where(self._usual, t, 0.0)
