@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
 )
@@ -115,5 +116,37 @@ func TestErrorKeepsItsCauseOutOfJSON(t *testing.T) {
 	text, err := json.Marshal(card.AsError(card.Fail(card.CodeStore, "do this", "open: %w", errors.New("cause"))))
 	if err != nil || string(text) != `{"code":"store","text":"open: cause","hint":"do this"}` {
 		t.Errorf("written as %s, %v", text, err)
+	}
+}
+
+// A clock that jumps, or is set back, changes what events say of their time and nothing else: not their order, nor which study is the newest.
+func TestAClockThatJumpsDoesNotChangeTheOrder(t *testing.T) {
+	s := temporary(t)
+	jumps := []time.Duration{0, 240 * time.Hour, -8760 * time.Hour, time.Second, -time.Hour}
+	looks := 0
+	s.now = func() time.Time {
+		looks++
+		return time.Unix(1_700_000_000, 0).Add(jumps[looks%len(jumps)])
+	}
+	for _, id := range []string{"s-1", "s-2", "s-3"} {
+		create(t, s, id)
+	}
+	ids, err := s.Studies()
+	if err != nil || strings.Join(ids, " ") != "s-3 s-2 s-1" {
+		t.Errorf("the newest first: %v, %v", ids, err)
+	}
+	for i := range 10 {
+		if _, err := s.Append("s-2", Entry{Kind: KindSpend, Data: i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events, err := s.Events("s-2", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, event := range events[len(events)-10:] {
+		if string(event.Data) != fmt.Sprint(i) {
+			t.Errorf("event %d is %s", i, event.Data)
+		}
 	}
 }
