@@ -25,6 +25,11 @@ NOT_SHOWN = {
     "bad/array_half_written_mean": "the CPU's stack is clean",
     "bad/race_across_blocks_sum": "blocks run one after the other",
     "bad/atomics_in_any_order_sum": "blocks run one after the other",
+    "bad/neighbour_buffer_read_silu": "megabytes away lies this process's own memory",
+}
+ALWAYS = {  # holes that the corpus found: -0 never met -0, and no row was as low as a mask makes it
+    "bad/negative_zero_add",
+    "bad/finite_lowest_softmax",
 }
 SAMPLE = 20  # of good files, and of bad ones
 SEED = int(os.environ.get("KF_REDTEAM_SEED", "1"))
@@ -52,7 +57,8 @@ def _sample() -> list[File]:
     if os.environ.get("KF_REDTEAM") == "all":
         return shown
     chance = random.Random(SEED)
-    return [f for good in (True, False) for f in chance.sample([f for f in shown if f.good == good], SAMPLE)]
+    drawn = [f for good in (True, False) for f in chance.sample([f for f in shown if f.good == good], SAMPLE)]
+    return drawn + [f for f in shown if f.name in ALWAYS and f not in drawn]
 
 
 def _judged(files: Sequence[File]) -> list[dict[str, str]]:

@@ -182,8 +182,9 @@ class Variant:
         if kind == "fresh" and number >= FRESH:
             return slot.harder(moments, chance, number - FRESH)
         if kind == "special" and id(slot) in self._rows:
-            # A second operand shows another pattern than the first in the same place.
-            return slot.special(self._rows[id(slot)], number + 5 * i, chance, guarded=self._guarded)
+            # A second operand shows the first one's pattern in the first case (-0 meets -0, inf meets inf), another in the same place in the others.
+            shift = number + (5 * i if number else 0)
+            return slot.special(self._rows[id(slot)], shift, chance, guarded=self._guarded)
         return slot.like(moments, chance, spread=kind == "fresh" and number % 2 == 1)
 
 

@@ -103,6 +103,7 @@ PATTERNS: dict[str, Pattern] = {
     "a largest negative value": _largest(-1.0),
     "smallest normal values": lambda rows, ends, chance: rows.sign() * ends.tiny,
     "wide": lambda rows, ends, chance: 16 * (2 * _uniform(rows, chance) - 1),
+    "a masked row": lambda rows, ends, chance: torch.full_like(rows, -min(1e9, ends.largest / 64)),
 }
 
 
