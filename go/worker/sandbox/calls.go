@@ -45,6 +45,9 @@ var (
 	programs = []uint32{unix.SYS_EXECVE, unix.SYS_EXECVEAT}
 )
 
+// fromOutside are signals that only somebody else sends: an end by one of them is not a candidate's doing, and must not be made to look so.
+var fromOutside = []unix.Signal{unix.SIGKILL, unix.SIGSTOP, unix.SIGTERM, unix.SIGINT, unix.SIGHUP}
+
 const (
 	anyBit   = ^uint32(0)
 	newSpace = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
@@ -77,6 +80,10 @@ func filter(room Room, process int) []unix.SockFilter {
 			rule{unix.SYS_CLONE, unix.EPERM, []condition{{0, unix.CLONE_THREAD, 0, false}}},
 			rule{unix.SYS_PRCTL, unix.EPERM, []condition{{0, anyBit, unix.PR_SET_PDEATHSIG, false}}},
 			rule{unix.SYS_KILL, unix.EPERM, []condition{{0, anyBit, own, true}}}, rule{unix.SYS_TGKILL, unix.EPERM, []condition{{0, anyBit, own, true}}})
+		for _, signal := range fromOutside {
+			rules = append(rules, rule{unix.SYS_KILL, unix.EPERM, []condition{{1, anyBit, uint32(signal), false}}},
+				rule{unix.SYS_TGKILL, unix.EPERM, []condition{{2, anyBit, uint32(signal), false}}})
+		}
 	} else { // a compiler's processes have other numbers: they signal nobody. Go's runtime signals threads of its own process.
 		rules = append(rules, rule{unix.SYS_KILL, unix.EPERM, nil}, rule{unix.SYS_TGKILL, unix.EPERM, []condition{{0, anyBit, own, true}}},
 			rule{unix.SYS_CLONE, unix.EPERM, []condition{{0, newSpace, 0, true}}})
