@@ -24,8 +24,8 @@ import blocks
 from calling import call_of
 from kernelforge._place import HOST
 from kernelforge.redteam.calls import CALLS
-from kernelforge.referee.bounds import same_bits
-from kernelforge.referee.cases import Variant, bounds_of, compare
+from kernelforge.referee.bounds import compare, same_bits
+from kernelforge.referee.cases import Variant, bounds_of
 
 CORPUS = blocks.kernels.ROOT / "go/judge/redteam/cuda"
 FIELDS = ("kind", "call", "dies", "gate", "why", "spec")

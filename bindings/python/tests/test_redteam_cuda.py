@@ -20,7 +20,7 @@ import pytest
 from kernelforge.redteam.calls import CALLS
 from redteam_blocks import CORPUS, File, read
 
-GATES = {"poison", "guard_pages", "inputs", "values", "special", "exact", "repeats", "dirty"}
+GATES = {"poison", "guard_pages", "inputs", "values", "special", "exact", "exhaustive", "repeats", "dirty"}
 NOT_SHOWN = {
     "bad/array_half_written_mean": "the CPU's stack is clean",
     "bad/race_across_blocks_sum": "blocks run one after the other",
