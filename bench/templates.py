@@ -134,7 +134,7 @@ def time_all(place: Any, arguments: argparse.Namespace) -> None:
                     say(doing=f"{name} {candidate['family']} {candidate['params']}")
                     plan = rendering.plan_of(candidate, call, place)
                     with rendering.served(plan):
-                        pairs = calls.pairs(BLOCKS if where["default"] else 3, inner, 1)
+                        pairs = calls.blocks(BLOCKS if where["default"] else 3, inner, 1)
                         hits = plan.hits
                     eager, ours = (statistics.median(pairs[k]) / 1e3 for k in ("eager_ns", "ours_ns"))
                     status = "ok" if hits else "not_served"

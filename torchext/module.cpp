@@ -231,18 +231,19 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       },
       "overload"_a, "arg_sets"_a, "samples"_a, "inner"_a, "plans"_a = true, "warm"_a = true);
   m.def(
-      "time_pairs",
-      [](const std::string& overload, const py::sequence& sets, uint32_t blocks, uint32_t inner, uint64_t seed) {
+      "time_blocks",
+      [](const std::string& overload, const py::sequence& sets, uint32_t blocks, uint32_t inner, uint64_t seed, bool control,
+         uint32_t padding) {
         const auto op = find_operator(overload);
         std::vector<Stack> stacks = sets_from(op, sets);
-        Pairs pairs;
+        Blocks found;
         {
           const py::gil_scoped_release release;
-          pairs = time_pairs(op, stacks, blocks, inner, seed);
+          found = time_blocks(op, stacks, {blocks, inner, control, padding}, seed);
         }
-        return py::dict("eager_ns"_a = pairs.eager_ns, "ours_ns"_a = pairs.ours_ns);
+        return py::dict("eager_ns"_a = found.eager_ns, "again_ns"_a = found.again_ns, "ours_ns"_a = found.ours_ns);
       },
-      "overload"_a, "arg_sets"_a, "blocks"_a, "inner"_a, "seed"_a = 0);
+      "overload"_a, "arg_sets"_a, "blocks"_a, "inner"_a, "seed"_a = 0, "control"_a = false, "padding"_a = 0);
   m.def(
       "host_cost",
       [](const std::string& overload, const py::sequence& sets, uint32_t samples, uint32_t inner, bool plans, bool warm) {

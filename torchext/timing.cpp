@@ -1,5 +1,6 @@
 #include "timing.h"
 
+#include <algorithm>
 #include <random>
 
 #include "device.h"
@@ -177,29 +178,29 @@ void run_calls(const c10::OperatorHandle& op, const std::vector<Stack>& sets, ui
   });
 }
 
-Pairs time_pairs(const c10::OperatorHandle& op, const std::vector<Stack>& sets, uint32_t blocks, uint32_t inner, uint64_t seed) {
-  need(inner > 0, "time an operator: inner is 0 (expected at least 1)");
+Blocks time_blocks(const c10::OperatorHandle& op, const std::vector<Stack>& sets, const BlockPlan& plan, uint64_t seed) {
+  need(plan.inner > 0, "time an operator: inner is 0 (expected at least 1)");
   need_host(sets);
-  // Each side walks the sets on its own, so both see the same memory in the same order.
-  Caller eager(op, sets), ours(op, sets);
-  Pairs out;
+  // One walk over the sets for all sides: each sample takes the next ones, so that none finds in a cache what another side has just read.
+  Caller caller(op, sets);
+  Blocks out;
   std::mt19937_64 random(seed);
-  const auto time_eager = [&] {
-    const ThreadOff off;
-    return eager.sample(inner);
+  with_plans(false, [&] { caller.warm(); });
+  caller.warm();
+  struct Side {
+    std::vector<double>* times;
+    bool plans;
+    uint32_t more;  // calls that do not count
   };
-  {
-    const ThreadOff off;
-    eager.warm();
-  }
-  ours.warm();
-  for (uint32_t block = 0; block < blocks; ++block) {
-    if ((random() & 1) != 0) {
-      out.eager_ns.push_back(time_eager());
-      out.ours_ns.push_back(ours.sample(inner));
-    } else {
-      out.ours_ns.push_back(ours.sample(inner));
-      out.eager_ns.push_back(time_eager());
+  std::vector<Side> sides{{&out.eager_ns, false, plan.padding}, {&out.ours_ns, true, 0}};
+  if (plan.control) sides.push_back({&out.again_ns, false, plan.padding});
+  for (uint32_t block = 0; block < plan.blocks; ++block) {
+    std::shuffle(sides.begin(), sides.end(), random);
+    for (const Side& side : sides) {
+      with_plans(side.plans, [&] {
+        const uint32_t calls = plan.inner + side.more;
+        side.times->push_back(caller.sample(calls) * calls / plan.inner);
+      });
     }
   }
   return out;

@@ -23,11 +23,16 @@ using Stack = std::vector<c10::IValue>;
 std::vector<double> time_calls(const c10::OperatorHandle& op, const std::vector<Stack>& sets, uint32_t samples, uint32_t inner, bool plans,
                                bool warm);
 
-struct Pairs {
-  std::vector<double> eager_ns, ours_ns;  // one a block
+struct BlockPlan {
+  uint32_t blocks, inner;
+  bool control;      // also time eager a second time in each block, as if it were a candidate
+  uint32_t padding;  // calls that a sample of eager makes and does not count: eager made slower by a known share, to try a rule out
 };
-// Blocks of one eager and one served sample each, in an order drawn anew for every block, so that drift hits both alike. Host tensors only.
-Pairs time_pairs(const c10::OperatorHandle& op, const std::vector<Stack>& sets, uint32_t blocks, uint32_t inner, uint64_t seed);
+struct Blocks {
+  std::vector<double> eager_ns, again_ns, ours_ns;  // one a block; again_ns is empty without a control
+};
+// Blocks of one sample for each side, in an order drawn anew for every block, so that drift hits all alike. Host tensors only.
+Blocks time_blocks(const c10::OperatorHandle& op, const std::vector<Stack>& sets, const BlockPlan& plan, uint64_t seed);
 
 // As time_calls, on any device: nanoseconds that a call keeps the calling thread. The device is waited for before each sample, untimed, and a sample
 // is short enough (kMaxBurst calls) that its queue never fills, so a call never waits for room.

@@ -130,6 +130,7 @@ type VariantCost struct {
 	CandidateUS float64 `json:"candidate_us"`
 	EagerUS     float64 `json:"eager_us"`
 	Samples     int     `json:"samples"`
+	Dropped     int     `json:"dropped,omitempty"` // blocks that did not count: a process was disturbed, or the device slowed down
 }
 
 // Verdict is how a candidate ended, with evidence. A failing candidate is data, never an error.

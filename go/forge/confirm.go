@@ -47,6 +47,10 @@ func (r *run) contests() []contest {
 		}
 		slices.SortStableFunc(c.finalists, func(a, b judge.Finalist) int { return cmp.Compare(costs[a.Node], costs[b.Node]) })
 		c.finalists = c.finalists[:min(len(c.finalists), finalistsEach)]
+		tries := r.tries(c)
+		for i := range c.finalists {
+			c.finalists[i].Tries = tries
+		}
 		c.saves = r.card.Share * float64(v.Calls) * v.EagerUS / eager * (1 - costs[c.finalists[0].Node])
 		all = append(all, c)
 	}
@@ -64,6 +68,20 @@ func together(all []contest) []contest {
 		return cmp.Compare(place[a.finalists[0].Candidate.ID], place[b.finalists[0].Candidate.ID])
 	})
 	return all
+}
+
+// tries counts the nodes that were or may be tried for a variant: each is a chance to accept one that gains nothing.
+func (r *run) tries(c contest) int {
+	nodes := map[int]bool{}
+	for _, finalist := range c.finalists {
+		nodes[finalist.Node] = true
+	}
+	for _, before := range r.history.confirmed {
+		if before.Variant == c.variant {
+			nodes[before.Node] = true
+		}
+	}
+	return len(nodes)
 }
 
 func variantCost(verdict card.Verdict, variant string) (float64, bool) {
@@ -148,8 +166,8 @@ func (r *run) keep(c judge.Confirmation, seconds float64) error {
 	}
 	entries := []store.Entry{
 		{Kind: store.KindSpend, Data: spendEvent{What: "confirm", Seconds: seconds}},
-		{Kind: store.KindSamples, Data: samplesEvent{Variant: c.Variant, Node: c.Node, Accepted: c.Accepted, Ratio: c.Ratio, Low: c.Low, High: c.High,
-			Samples: c.Samples, EagerUS: c.EagerUS, KernelforgeUS: c.OursUS, AAHalfWidth: c.AAHalfWidth, Detail: c.Detail}},
+		{Kind: store.KindSamples, Data: samplesEvent{Variant: c.Variant, Node: c.Node, Accepted: c.Accepted, Decision: c.Decision,
+			Measured: measuredOf(c), Detail: c.Detail}},
 	}
 	before, ok := r.history.winners[c.Variant]
 	if c.Accepted && (!ok || !r.wished(c.Variant) || before.Plan.Evidence.Low < c.Low) {
@@ -162,11 +180,16 @@ func (r *run) keep(c judge.Confirmation, seconds float64) error {
 	return r.append(r.card.ID, entries...)
 }
 
+func measuredOf(c judge.Confirmation) Measured {
+	return Measured{Ratio: c.Ratio, Low: c.Low, High: c.High, Samples: c.Samples, Dropped: c.Dropped, EagerUS: c.EagerUS, KernelforgeUS: c.OursUS,
+		AAHalfWidth: c.AAHalfWidth, Margin: c.Margin, WarmRatio: c.WarmRatio, PoolBytes: c.PoolBytes}
+}
+
 // winner keeps code and source of a confirmed candidate, and makes the plan of a pack from them.
 func (r *run) winner(c judge.Confirmation) (Winner, error) {
 	candidate := r.nodes[c.Node].Candidate
-	w := Winner{Plan: c.Plan, Evidence: Evidence{Ratio: c.Ratio, Low: c.Low, High: c.High, Samples: c.Samples, EagerUS: c.EagerUS,
-		KernelforgeUS: c.OursUS, Rule: c.Rule, Tier: c.Tier, Controls: r.history.controls[c.Variant], Exhaustive: c.Exhaustive}}
+	w := Winner{Plan: c.Plan, Evidence: Evidence{Measured: measuredOf(c), Fresh: Fresh{Ratios: []float64{}, Why: notFresh}, Rule: c.Rule, Tier: c.Tier,
+		Controls: r.history.controls[c.Variant], Exhaustive: c.Exhaustive}}
 	w.ID, w.Card, w.Variant, w.Node = planID(r.card.ID, c.Variant, candidate.ID, c.Image), r.card.ID, c.Variant, c.Node
 	w.State = "approved"
 	if r.settings.Review {

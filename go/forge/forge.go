@@ -5,7 +5,7 @@
 // depends on it, so a study that is killed at any point resumes from its log and loses at most the candidate in flight.
 //
 //	session -> forecast -> run: select, propose, judge, attach ... -> confirm finalists -> plans    (next run)
-//	                                                                                    -> whole model -> done
+//	                                                                                    -> fresh processes -> whole model -> done
 package forge
 
 import (
@@ -55,7 +55,8 @@ type Settings struct {
 	MinGain     *float64 `json:"min_gain,omitempty"`     // part of the model's time
 	SandboxTier *int     `json:"sandbox_tier,omitempty"` // nil: the best that holds here
 	Review      bool     `json:"review,omitempty"`
-	Exact       bool     `json:"exact,omitempty"` // only what is bitwise equal to eager passes
+	Exact       bool     `json:"exact,omitempty"`     // only what is bitwise equal to eager passes
+	Processes   int      `json:"processes,omitempty"` // fresh ones that serve the winners before they are called so; 0: none
 	Worker      string   `json:"worker"`
 	Runtime     string   `json:"runtime"`
 	Compiler    string   `json:"compiler,omitempty"`
@@ -106,7 +107,7 @@ func (s Settings) complete() (Settings, error) {
 	s.Width = max(1, s.Width)
 	s.Jobs = max(1, s.Jobs)
 	for name, wrong := range map[string]bool{
-		"candidates": s.Candidates < 0, "seconds": !(s.Seconds >= 0), "max_cost": !(s.MaxCost >= 0), "min_gain": !(*s.MinGain >= 0), "c": !(*s.C >= 0),
+		"candidates": s.Candidates < 0, "processes": s.Processes < 0, "seconds": !(s.Seconds >= 0), "max_cost": !(s.MaxCost >= 0), "min_gain": !(*s.MinGain >= 0), "c": !(*s.C >= 0),
 	} {
 		if wrong {
 			return s, card.Fail(card.CodeRequest, "", "start a study: `settings.%s` is negative (expected 0 or more)", name)

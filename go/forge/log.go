@@ -78,18 +78,28 @@ type spendEvent struct {
 	USD     float64 `json:"usd"`
 }
 
-type samplesEvent struct {
-	Variant       string  `json:"variant"`
-	Node          int     `json:"node"`
-	Accepted      bool    `json:"accepted"`
+// Measured is what a confirmation measured: eager time / our time over cold data, with the interval that decided. The claim is Low.
+type Measured struct {
 	Ratio         float64 `json:"ratio"`
 	Low           float64 `json:"low"`
 	High          float64 `json:"high"`
 	Samples       int     `json:"samples"`
+	Dropped       int     `json:"dropped"` // blocks that did not count, since the device was slowed down
 	EagerUS       float64 `json:"eager_us"`
 	KernelforgeUS float64 `json:"kernelforge_us"`
-	AAHalfWidth   float64 `json:"aa_half_width"`
-	Detail        string  `json:"detail"`
+	AAHalfWidth   float64 `json:"aa_half_width"` // of eager against eager in the same blocks
+	Margin        float64 `json:"margin"`        // the gain that Low had to exceed
+	WarmRatio     float64 `json:"warm_ratio"`    // over one set, which a device finds in its cache; 0: not measured
+	PoolBytes     int64   `json:"pool_bytes"`    // of the inputs that rotate
+}
+
+type samplesEvent struct {
+	Variant  string         `json:"variant"`
+	Node     int            `json:"node"`
+	Accepted bool           `json:"accepted"`
+	Decision judge.Decision `json:"decision,omitempty"`
+	Measured
+	Detail string `json:"detail"`
 }
 
 // controlsEvent is what the negative controls of a card came to, per variant, when the card was prepared.
@@ -105,14 +115,10 @@ type Blob struct {
 
 // Evidence is why a plan may serve.
 type Evidence struct {
-	Ratio         float64 `json:"ratio"` // eager time / our time
-	Low           float64 `json:"low"`
-	High          float64 `json:"high"`
-	Samples       int     `json:"samples"`
-	EagerUS       float64 `json:"eager_us"`
-	KernelforgeUS float64 `json:"kernelforge_us"`
-	Rule          int     `json:"rule"` // version of the tolerance rule (docs/tolerance.md)
-	Tier          int     `json:"tier"` // of the sandbox
+	Measured
+	Fresh Fresh `json:"fresh"`
+	Rule  int   `json:"rule"` // version of the tolerance rule (docs/tolerance.md)
+	Tier  int   `json:"tier"` // of the sandbox
 	// Controls are the outputs known to be wrong that the inputs were tried with, and how each ended.
 	Controls   map[string]string `json:"controls,omitempty"`
 	Exhaustive *judge.Exhaustive `json:"exhaustive,omitempty"` // how many of all inputs of a pointwise operator were compared
@@ -128,7 +134,7 @@ type Winner struct {
 
 type planEvent struct {
 	Plan   Winner `json:"plan"`
-	Served bool   `json:"served"` // false: a better node of this variant came later, or it did not help the model
+	Served bool   `json:"served"` // false: a better node came later, it was not faster in a fresh process, or it did not help the model
 	Why    string `json:"why"`
 }
 

@@ -70,7 +70,7 @@ func (w *work) end(result *error) error {
 	return errors.Join(late, unsaved, w.lock.Release(), w.store.Close())
 }
 
-// all is the whole study: forecast, every run, the whole model.
+// all is the whole study: forecast, every run, its winners in fresh processes, the whole model.
 func (w *work) all(ctx context.Context) error {
 	cards := w.inOrder()
 	if err := w.forecast(cards); err != nil {
@@ -103,6 +103,9 @@ func (w *work) all(ctx context.Context) error {
 	}
 	if w.finishing() {
 		return nil
+	}
+	if err := w.freshly(ctx); err != nil || w.finishing() {
+		return err
 	}
 	return w.wholeModel(ctx)
 }

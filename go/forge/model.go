@@ -152,15 +152,13 @@ func (w *work) outOfTime() bool { return w.settings.Seconds > 0 && w.secondsLeft
 
 // timeModel has the referee time the model with the winners of some groups on and off, and logs it.
 func (w *work) timeModel(ctx context.Context, on, left []group, what string) (interval, card.Status, error) {
-	var plans []Loaded
+	var winners []Winner
 	for _, g := range on {
-		for _, winner := range g.winners {
-			image, err := w.imageFile(winner.Code.SHA256)
-			if err != nil {
-				return interval{}, "", err
-			}
-			plans = append(plans, Loaded{Plan: winner.Plan, Image: image})
-		}
+		winners = append(winners, g.winners...)
+	}
+	plans, err := w.load(winners)
+	if err != nil {
+		return interval{}, "", err
 	}
 	began := w.now()
 	times, err := w.queue.ConfirmModel(ctx, plans, modelBlocks)
@@ -183,6 +181,19 @@ func (w *work) timeModel(ctx context.Context, on, left []group, what string) (in
 	}
 	return found, times.Status, w.append("", store.Entry{Kind: store.KindModel, Data: event},
 		store.Entry{Kind: store.KindSpend, Data: spendEvent{What: "model", Seconds: w.now().Sub(began).Seconds()}})
+}
+
+// load puts the code of winners where the referee can open it.
+func (w *work) load(winners []Winner) ([]Loaded, error) {
+	var plans []Loaded
+	for _, winner := range winners {
+		image, err := w.imageFile(winner.Code.SHA256)
+		if err != nil {
+			return nil, err
+		}
+		plans = append(plans, Loaded{Plan: winner.Plan, Image: image})
+	}
+	return plans, nil
 }
 
 // imageFile puts code from the store where the referee can open it: in a folder that nobody else can write, and that ends with the study.

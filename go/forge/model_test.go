@@ -219,7 +219,7 @@ func TestGainIsShareTimesWhatTheRoofLeaves(t *testing.T) {
 	if floor, _ := gain(c); math.Abs(floor-0.37) > 1e-12 {
 		t.Errorf("floor %v (expected 0.37)", floor)
 	}
-	if got := saved(c, []Winner{{Plan: judge.Plan{Variant: "v1"}, Evidence: Evidence{Ratio: 2}}}); math.Abs(got-0.14) > 1e-12 {
+	if got := saved(c, []Winner{{Plan: judge.Plan{Variant: "v1"}, Evidence: Evidence{Measured: Measured{Ratio: 2}}}}); math.Abs(got-0.14) > 1e-12 {
 		t.Errorf("the winner of 70 %% of the time saves %v (expected 0.14)", got)
 	}
 }

@@ -160,3 +160,26 @@ type ModelTimes struct {
 func (q *Queue) ConfirmModel(ctx context.Context, plans []Loaded, blocks int) (*ModelTimes, error) {
 	return ask[ModelTimes](ctx, q, "confirm_model", map[string]any{"plans": plans, "blocks": blocks})
 }
+
+// FreshServed is what fresh processes said of winners that they served together.
+type FreshServed struct {
+	Processes int           `json:"processes"` // that served to their end
+	Why       string        `json:"why"`       // there are fewer than was asked for
+	Results   []FreshResult `json:"results"`
+}
+
+// FreshResult is one plan in one process.
+type FreshResult struct {
+	Plan    string      `json:"plan"`
+	Process int         `json:"process"`
+	Status  card.Status `json:"status"`
+	Detail  string      `json:"detail"`
+	EagerNS []float64   `json:"eager_ns"`
+	OursNS  []float64   `json:"ours_ns"`
+}
+
+// ConfirmFresh has fresh processes serve the winners together and time each. seconds: after these no further process begins; 0: no limit.
+func (q *Queue) ConfirmFresh(ctx context.Context, plans []Loaded, processes, blocks int, seed int64, seconds float64) (*FreshServed, error) {
+	return ask[FreshServed](ctx, q, "confirm_fresh", map[string]any{
+		"plans": plans, "processes": processes, "blocks": blocks, "seed": seed, "seconds": seconds})
+}

@@ -57,6 +57,8 @@ type RunView struct {
 	Confirmed []samplesEvent `json:"confirmed"`
 	// Controls are how outputs known to be wrong ended, by variant.
 	Controls map[string]map[string]string `json:"controls"`
+	// LeftOut says why winners of confirmations are not served, by variant.
+	LeftOut map[string]string `json:"left_out"`
 }
 
 // NodeLine is a node in a tree.
@@ -149,7 +151,7 @@ func View(s *store.Store, id string) (*StudyView, error) {
 		}
 		best, _ := tree.tree.Best()
 		view.Runs = append(view.Runs, RunView{c.ID, c.Overload, run.state.State, run.state.Why, tree.lines(), best, append([]Winner{}, winners...),
-			run.confirmations(), run.controls})
+			run.confirmations(), run.controls, run.leftOut()})
 	}
 	return view, nil
 }
@@ -161,6 +163,17 @@ func (p *runHistory) confirmations() []samplesEvent {
 		all = append(all, p.confirmed[key])
 	}
 	return all
+}
+
+// leftOut says of each variant whose winner is not served why.
+func (p *runHistory) leftOut() map[string]string {
+	reasons := map[string]string{}
+	for variant, plan := range p.winners {
+		if !plan.Served {
+			reasons[variant] = plan.Why
+		}
+	}
+	return reasons
 }
 
 // Node gives one node of a run.

@@ -126,7 +126,7 @@ func TestAFinalistGetsAFreshWorker(t *testing.T) {
 		for i := range blocks {
 			noise := 1 + 0.001*float64(i%5)
 			c.EagerNS, c.OursNS = append(c.EagerNS, 50_000*noise), append(c.OursNS, 25_000*noise)
-			c.AANS[0], c.AANS[1] = append(c.AANS[0], 50_000*noise), append(c.AANS[1], 50_000*(1+0.001*float64(i%3)))
+			c.AgainNS = append(c.AgainNS, 50_000*(1+0.001*float64(i%3)))
 		}
 		return c, nil
 	}

@@ -59,7 +59,7 @@ func (j *Judge) decide(ctx context.Context, c *card.Card, candidate card.Candida
 	if err != nil {
 		return err
 	}
-	confirmed, err := j.confirm(ctx, c, open, Finalist{Candidate: candidate, Variant: v.ID}, 1)
+	confirmed, err := j.confirm(ctx, c, open, Finalist{Candidate: candidate, Variant: v.ID})
 	proof.Faster, proof.Detail = proof.Faster && confirmed.Accepted, confirmed.Detail
 	return err
 }

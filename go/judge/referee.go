@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/worker"
 )
 
 // Referee is the trusted process's half of the judge: it owns buffers, references and comparisons, and times eager. Each method is one
@@ -86,16 +87,20 @@ type Timed struct {
 	ReferenceNS float64   `json:"reference_ns"`
 }
 
-// Confirmed is paired evidence from the user's process by the real dispatch path, nanoseconds a call; AA is eager against eager.
+// Confirmed is paired evidence from the user's process by the real dispatch path, nanoseconds a call, one of each a block. Again is eager in a
+// candidate's place.
 type Confirmed struct {
-	EagerNS []float64    `json:"eager_ns"`
-	OursNS  []float64    `json:"ours_ns"`
-	AANS    [2][]float64 `json:"aa_ns"`
-	Status  card.Status  `json:"status"`
-	Detail  string       `json:"detail"`
-	Gate    Gate         `json:"gate,omitempty"` // that failed
-	Rule    int          `json:"rule"`           // version of the tolerance rule that outputs were held to
-	Exact   bool         `json:"exact,omitempty"`
+	EagerNS   []float64   `json:"eager_ns"`
+	OursNS    []float64   `json:"ours_ns"`
+	AgainNS   []float64   `json:"again_ns"`
+	Readings  []Reading   `json:"readings"` // of the device, before the first block and after each; none on the host
+	Warm      Warm        `json:"warm"`
+	PoolBytes int64       `json:"pool_bytes"` // of the input sets that rotate
+	Status    card.Status `json:"status"`
+	Detail    string      `json:"detail"`
+	Gate      Gate        `json:"gate,omitempty"` // that failed
+	Rule      int         `json:"rule"`           // version of the tolerance rule that outputs were held to
+	Exact     bool        `json:"exact,omitempty"`
 	// Exhaustive is null where the operator has no such probe.
 	Exhaustive *Exhaustive `json:"exhaustive,omitempty"`
 }
@@ -104,6 +109,22 @@ type Confirmed struct {
 type Exhaustive struct {
 	Inputs int64 `json:"inputs"`
 	Of     int64 `json:"of"`
+}
+
+// Reading is what a device's sensors say between two blocks; 0 and empty where they do not.
+type Reading struct {
+	ClocksSMMHz int      `json:"clocks_sm_mhz"`
+	Throttle    []string `json:"throttle"` // NVML's reasons
+}
+
+func (r Reading) telemetry() worker.Telemetry {
+	return worker.Telemetry{ClocksSMMHz: r.ClocksSMMHz, Throttle: r.Throttle}
+}
+
+// Warm are pairs over a single input set, which a device finds in its cache; none on the host.
+type Warm struct {
+	EagerNS []float64 `json:"eager_ns"`
+	OursNS  []float64 `json:"ours_ns"`
 }
 
 // Plan is the JSON of a plan as kfr_plan_create reads it: call, spec and what the extension must check (docs/formats.md, `plan and pack`).

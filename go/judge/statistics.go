@@ -10,12 +10,12 @@ import (
 
 // The numbers of the decision rule. The simulation in statistics_test.go holds what they do.
 const (
-	alphaTotal   = 0.005 // one-sided chance to accept a kernel that gains nothing beyond the margin, over all looks and finalists of a card
+	alphaTotal   = 0.005 // one-sided chance to accept a kernel that gains nothing beyond the margin, over all looks and finalists of a variant
 	alphaReject  = 0.05  // one-sided, for stopping early on a kernel that gains nothing
 	leastMargin  = 0.01  // a gain below this is not worth a kernel
 	marginAA     = 3     // times the half-width of eager against eager
 	priorWidth   = 0.10  // of the log ratio in search: most candidates are within 10 % of eager
-	mostLag      = 0.3   // autocorrelation of neighbouring blocks above which every other block is used
+	mostLag      = 0.3   // autocorrelation of neighbouring blocks from which on every other block is used
 	madToSigma   = 1.4826
 	medianSpread = 1.2533 // standard error of a median / standard error of a mean, for a normal distribution
 )
@@ -96,7 +96,7 @@ func thin(values []float64) []float64 {
 	if len(values) < 8 {
 		return values
 	}
-	if lag := stat.Correlation(values[:len(values)-1], values[1:], nil); !(lag > mostLag) { // NaN when all are equal
+	if lag := stat.Correlation(values[:len(values)-1], values[1:], nil); !(lag >= mostLag) { // NaN when all are equal
 		return values
 	}
 	kept := make([]float64, 0, (len(values)+1)/2)
@@ -136,9 +136,9 @@ const (
 	rejected
 )
 
-// decide looks at the log ratios of one finalist out of `finalists`, once per look. low and high are the bounds that decided.
-func decide(ratios []float64, m margin, finalists int) (end decision, low, high float64) {
-	alpha := alphaTotal / float64(len(looks)) / float64(max(finalists, 1))
+// decide looks at the log ratios of one finalist out of `tries`, once per look. low and high are the bounds that decided.
+func decide(ratios []float64, m margin, tries int) (end decision, low, high float64) {
+	alpha := alphaTotal / float64(len(looks)) / float64(max(tries, 1))
 	used := thin(ratios)
 	low, high = lowerMedian(used, alpha), upperMedian(used, alpha)
 	if low > math.Log1p(m.accept) {

@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -45,7 +44,7 @@ func (t *trial) cost(ctx context.Context) (card.Verdict, error) {
 				v.ID, measured.candidateUS, v.Bytes, floorShare, v.RoofUS)
 		}
 		evidence := card.VariantCost{ID: v.ID, Cost: math.Exp(-shrink(measured.ratios)), CandidateUS: measured.candidateUS, EagerUS: measured.eagerUS,
-			Samples: len(measured.ratios)}
+			Samples: len(measured.ratios), Dropped: measured.noisy + measured.throttled}
 		verdict.Variants = append(verdict.Variants, evidence)
 		weight := float64(max(v.Calls, 1)) * measured.eagerUS
 		weights += weight
@@ -82,8 +81,8 @@ type measured struct {
 	ratios               []float64 // log(eager / candidate), one a block
 	eagerUS, candidateUS float64   // medians
 	noisy                int       // blocks dropped because one process was disturbed
-	throttled            int       // blocks dropped because the device was slowed down
-	reason               string    // the device's word for it
+	throttled            int       // blocks dropped because the device was slowed down, or its clock moved
+	reason               string    // the last of them: why
 }
 
 func (m measured) dropped() string {
@@ -92,7 +91,7 @@ func (m measured) dropped() string {
 		parts = append(parts, fmt.Sprintf("%d blocks were disturbed and dropped", m.noisy))
 	}
 	if m.throttled > 0 {
-		parts = append(parts, fmt.Sprintf("%d blocks were measured under `%s` and dropped", m.throttled, m.reason))
+		parts = append(parts, fmt.Sprintf("%d blocks were measured under %s and dropped", m.throttled, m.reason))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -104,7 +103,7 @@ func (t *trial) time(ctx context.Context, v card.Variant, least int) (measured, 
 	b := newBlocks(v, t)
 	var kept, all measuredBlocks
 	throttled, why := 0, ""
-	before, err := t.throttled(ctx)
+	before, err := t.reading(ctx)
 	if err != nil {
 		return measured{}, err
 	}
@@ -116,12 +115,12 @@ func (t *trial) time(ctx context.Context, v card.Variant, least int) (measured, 
 		if err != nil {
 			return measured{}, err
 		}
-		after, err := t.throttled(ctx)
+		after, err := t.reading(ctx)
 		if err != nil {
 			return measured{}, err
 		}
 		all = append(all, block)
-		switch reason := cmp.Or(before, after); {
+		switch reason := disturbance(before, after); {
 		case reason != "":
 			throttled, why = throttled+1, reason
 		case t.judge.band.holds(block.reference):
@@ -138,16 +137,19 @@ func (t *trial) time(ctx context.Context, v card.Variant, least int) (measured, 
 	return result, nil
 }
 
-// throttled asks the device whether something slows it down, and what.
-func (t *trial) throttled(ctx context.Context) (string, error) {
+// reading is what the device's sensors say now; nothing where there are none.
+func (t *trial) reading(ctx context.Context) (worker.Telemetry, error) {
 	if !t.judge.target.traits().telemetry {
-		return "", nil
+		return worker.Telemetry{}, nil
 	}
 	telemetry, _, err := t.worker.Telemetry(ctx, runFloor)
 	if err != nil {
-		return "", t.ended(err, "read telemetry")
+		return worker.Telemetry{}, t.ended(err, "read telemetry")
 	}
-	return telemetry.Throttled(), nil
+	if telemetry == nil {
+		return worker.Telemetry{}, nil
+	}
+	return *telemetry, nil
 }
 
 // enough decides after each block whether the next is worth its time.

@@ -143,10 +143,19 @@ def time_calls(
 
     Host tensors only: a CUDA call returns before its work is done (Fault; see run_calls and host_cost)."""
 
-def time_pairs(
-    overload: str, arg_sets: Sequence[Sequence[Any]], blocks: int, inner: int, seed: int = 0
+def time_blocks(
+    overload: str,
+    arg_sets: Sequence[Sequence[Any]],
+    blocks: int,
+    inner: int,
+    seed: int = 0,
+    control: bool = False,
+    padding: int = 0,
 ) -> dict[str, list[float]]:
-    """Return {"eager_ns", "ours_ns"}: one sample of each a block, in random order. Host tensors only."""
+    """Return {"eager_ns", "ours_ns", "again_ns"}: one sample of each a block, in random order, over one walk through the sets. Host tensors only.
+
+    control: time eager a second time in each block, as if it were a candidate; else `again_ns` is empty. padding: calls of eager that its samples make
+    and do not count."""
 
 def host_cost(
     overload: str,

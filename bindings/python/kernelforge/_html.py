@@ -58,8 +58,8 @@ def _cards(d: dict[str, Any]) -> str:
     if model.get("ratio") is not None:
         cards.append(
             (
-                f"{model['ratio']:.2f}x",
-                f"whole model, 95 % interval {model['low']:.2f} to {model['high']:.2f}, {model['samples']} pairs",
+                f"≥ {model['low']:.2f}x",
+                f"whole model, median {model['ratio']:.2f}x, 95 % interval {model['low']:.2f} to {model['high']:.2f}, {model['samples']} pairs",
             )
         )
         cards.append(
@@ -110,7 +110,7 @@ def _shares(rows: list[dict[str, Any]]) -> str:
 def _operators(rows: list[dict[str, Any]]) -> str:
     top = max([r["high"] for r in rows] + [1.5])
     head = "".join(f"<th{' class=n' if n else ''}>{t}</th>" for t, n in (
-        ("operator", 0), ("layout", 0), ("calls", 1), ("share", 1), ("eager µs", 1), ("kernelforge µs", 1), ("ratio", 1), ("95 % interval", 0), ("candidates", 0), ("served", 0)
+        ("operator", 0), ("layout", 0), ("calls", 1), ("share", 1), ("eager µs", 1), ("kernelforge µs", 1), ("at least", 1), ("median and interval", 0), ("candidates", 0), ("served", 0)
     ))  # fmt: skip
     return f'<h2>Operators</h2><div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(_row(r, top) for r in rows)}</tbody></table></div>'
 
@@ -121,10 +121,12 @@ def _row(r: dict[str, Any], top: float) -> str:
         served = f'<span class="win">{r["variants_served"]} of {r["variants"]} variants</span>'
     else:
         served = f'<span class="keep">eager{": " + _e(r["why"]) if r["why"] else ""}</span>'
-    interval = f"{r['low']:.2f} to {r['high']:.2f}{_whisker(r, top)}" if r["served"] else ""
+    interval = (
+        f"{r['ratio']:.2f}x, {r['low']:.2f} to {r['high']:.2f}{_whisker(r, top)}" if r["served"] else ""
+    )
     cells = [
         (f"<code>{_e(r['op'])}</code>", 0), (_e(r["layout"]), 0), (r["calls"], 1), (f"{100 * r['share']:.1f} %", 1), (f"{r['eager_us']:,.0f}", 1),
-        (f"{r['kernelforge_us']:,.0f}", 1), (f"{r['ratio']:.2f}x", 1), (interval, 0), (_e(verdicts), 0), (served, 0),
+        (f"{r['kernelforge_us']:,.0f}", 1), (f"{r['low']:.2f}x", 1), (interval, 0), (_e(verdicts), 0), (served, 0),
     ]  # fmt: skip
     return "<tr>" + "".join(f"<td{' class=n' if n else ''}>{c}</td>" for c, n in cells) + "</tr>"
 

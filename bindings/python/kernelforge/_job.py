@@ -30,7 +30,10 @@ from .errors import EnvironmentFault, Interrupted, UsageFault
 log = logging.getLogger("kernelforge")
 
 CANDIDATES = 24  # an operator; good starts come first, so most of the gain is in the first dozen
+PROCESSES = 3  # fresh ones for winners: docs/decisions.md
+_MOST_PROCESSES = 64
 _MOST = 10**9  # candidates, seconds
+_CONFIRMS = ("confirm", "confirm_fresh", "confirm_model")
 _STUDY_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"  # as the store has it
 
 
@@ -48,6 +51,7 @@ class Asked:
     tier: int | None
     review: bool
     exact: bool
+    processes: int
     out: str | os.PathLike[str] | None
     fresh: bool
     progress: str | bool
@@ -69,6 +73,10 @@ class Asked:
             given = f"candidates={self.candidates}, max_seconds={self.max_seconds}"
             raise UsageFault(
                 f"optimize with {given}: expected at most {_MOST}", hint="max_seconds=None sets no limit"
+            )
+        if not 0 <= self.processes <= _MOST_PROCESSES:
+            raise UsageFault(
+                f"optimize with processes={self.processes}: expected 0 (none) to {_MOST_PROCESSES} fresh processes"
             )
         if not -(2**63) <= self.seed < 2**63:
             raise UsageFault(f"optimize with seed={self.seed}: expected a number of 64 bits")
@@ -255,6 +263,8 @@ class Job:
         had, a = result["budget"], self.asked
         if any(had.get(k) != v for k, v in self.wishes().items()) or a.candidates > had["candidates"]:
             return False
+        if result["plans"] and a.processes > had.get("processes", 0):
+            return False  # more is asked of its winners than they have shown
         return not had["out_of_time"] or (a.max_seconds is not None and a.max_seconds <= had["max_seconds"])
 
     def wishes(self) -> dict[str, Any]:
@@ -300,7 +310,7 @@ class Job:
             outcome = _search.drive(self.study, referee.execute, self.bar)
         spent = {kind: round(s, 1) for kind, s in sorted(outcome.seconds.items(), key=lambda x: -x[1])}
         log.info("seconds of the referee by task: %s", spent)
-        confirm = sum(outcome.seconds.get(kind, 0.0) for kind in ("confirm", "confirm_model"))
+        confirm = sum(outcome.seconds.get(kind, 0.0) for kind in _CONFIRMS)
         self.seconds["search"], self.seconds["confirm"] = time.monotonic() - begin - confirm, confirm
         return outcome
 
@@ -312,6 +322,7 @@ class Job:
             "seconds": a.max_seconds or 0,
             "review": a.review,
             "exact": a.exact,
+            "processes": a.processes,
             "worker": str(_core.WORKER),
             "runtime": str(_core.RUNTIME),
             "cache": str(self.cache),

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from . import _ext, _settings, _studies
 from ._inputs import name_of
-from ._job import CANDIDATES, Asked, Job
+from ._job import CANDIDATES, PROCESSES, Asked, Job
 from ._report import Report
 from .errors import UsageFault
 
@@ -38,6 +38,7 @@ def optimize(
     tier: int | None = None,
     review: bool = False,
     exact: bool = False,
+    processes: int = PROCESSES,
     out: str | os.PathLike[str] | None = None,
     fresh: bool = False,
     progress: str | bool = "auto",
@@ -62,6 +63,8 @@ def optimize(
         tier: sandbox tier of the processes that compile and run candidates, 0 to 2 (docs/security.md); None: the best that holds on this machine.
         review: leave winners proposed; only those that `kernelforge approve` has approved are served.
         exact: serve only plans that are bitwise equal to eager on everything judged.
+        processes: fresh processes that serve all winners together before they are called winners: each winner must be faster in each of them. They cost
+            one start (seconds) and a short timing each; 0: none, and the evidence says so.
         out: folder of the pack: absent, empty, or a pack; default: in the packs folder beside the store. Without a winner none is written.
         fresh: forget what the study has and begin again.
         progress: "auto" (a bar on terminals), True or False.
@@ -94,6 +97,7 @@ def optimize(
         tier=tier,
         review=review,
         exact=exact,
+        processes=processes,
         out=out,
         fresh=fresh,
         progress=progress,

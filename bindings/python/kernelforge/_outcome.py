@@ -95,6 +95,7 @@ def finish(job: Job, found: Outcome, *, written: bool = False) -> Report:
         "budget": {
             **job.wishes(),
             "candidates": a.candidates,
+            "processes": a.processes,
             "max_seconds": a.max_seconds,
             "out_of_time": any("seconds" in r["why"] for r in runs),
         },
@@ -258,7 +259,9 @@ def _reasons(
     reasons = dict(before)
     for plan in unserved:
         why = "withdrawn with the pack" if refused else "waits for approval"
-        reasons.setdefault(plan["card"], f"winner {why}, {plan['evidence']['ratio']:.2f}x when confirmed")
+        reasons.setdefault(
+            plan["card"], f"winner {why}, at least {plan['evidence']['low']:.2f}x when confirmed"
+        )
     for run in runs:
         reasons.setdefault(run["card"], _why_eager(run))
     return reasons
@@ -266,17 +269,15 @@ def _reasons(
 
 def _why_eager(run: dict[str, Any]) -> str:
     if len(run["nodes"]) > 1:
-        best, measured = run["best"], [c for c in run["confirmed"] if not c["accepted"]]
-        if won := [c["ratio"] for c in run["confirmed"] if c["accepted"]]:
-            return f"winner left out, {max(won):.2f}x when confirmed: the model is not surely faster with it"
+        measured = [c for c in run["confirmed"] if not c["accepted"]]
+        if won := [c["low"] for c in run["confirmed"] if c["accepted"]]:
+            why = next(iter(run["left_out"].values()), "the model is not surely faster with it")
+            return f"winner left out, at least {max(won):.2f}x when confirmed: {why}"
         if measured:
             nearest: dict[str, Any] = max(measured, key=lambda c: c["ratio"])
             return f"best candidate when confirmed: {nearest['detail']}"
-        return (
-            f"best candidate {1 / best:.2f}x in search, no gain confirmed"
-            if best < 1
-            else "no candidate was faster"
-        )
+        # A search's own numbers are no result: the best of many is partly luck.
+        return "no gain confirmed" if run["best"] < 1 else "no candidate was faster"
     if not run["why"] or run["why"].startswith("budget"):
         why = str(run["why"]).removeprefix("budget: ")
         return f"not reached within the budget ({why})" if why else "not reached within the budget"

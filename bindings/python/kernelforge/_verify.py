@@ -9,15 +9,14 @@ import contextlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from . import _ext, _pack
+from ._child import Child, environment
 from ._measure import median_interval
 from ._place import Place
 from ._seal import seal
@@ -56,14 +55,8 @@ def verify(
     """
     folder = _pack.folder_of(pack)
     threads = _pack.read(folder)["pins"].get("threads")
-    command = [sys.executable, "-m", "kernelforge._verify", str(folder), str(seed), str(blocks)]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("KERNELFORGE_")}
-    environment["PYTHONPATH"] = os.pathsep.join(
-        [str(Path(__file__).parents[1]), *filter(None, [environment.get("PYTHONPATH")])]
-    )
-    if threads is not None:
-        environment["OMP_NUM_THREADS"] = str(threads)
-    last, code, talk = _followed(command, environment, plan_seconds)
+    command = ["-m", "kernelforge._verify", str(folder), str(seed), str(blocks)]
+    last, code, talk = _followed(command, environment(threads), plan_seconds)
     if code != 0 or "passed" not in last:
         if "error" in last:
             raise PackFault(last["error"]["text"], last["error"]["hint"])
@@ -86,42 +79,14 @@ def verify(
 
 
 def _followed(
-    command: list[str], environment: dict[str, str], seconds: float
+    command: list[str], variables: dict[str, str], seconds: float
 ) -> tuple[dict[str, Any], int | None, str]:
     """Run the process; return its last line, its exit code (None: killed, since no line came for so many seconds) and its standard error."""
     last: dict[str, Any] = {}
-    late = threading.Event()
-    with (
-        tempfile.TemporaryFile("w+", errors="replace") as talk,
-        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=talk, text=True) as process,
-    ):
-
-        def end() -> None:
-            late.set()
-            process.kill()
-
-        def wind() -> threading.Timer:
-            timer = threading.Timer(seconds, end)
-            timer.daemon = True
-            timer.start()
-            return timer
-
-        timer = wind()
-        try:
-            assert process.stdout is not None
-            for line in process.stdout:
-                timer.cancel()
-                timer = wind()
-                if line.startswith("{"):
-                    last = json.loads(line)
-            code = process.wait()  # a process that hangs after its last line is late, too
-        except BaseException:
-            process.kill()
-            raise
-        finally:
-            timer.cancel()
-        talk.seek(0)
-        return last, None if late.is_set() else code, talk.read()
+    with Child(command, variables) as child:
+        while (line := child.line(seconds)) is not None:
+            last = line
+        return last, child.code(), child.talk()
 
 
 def _accept(folder: Path, pins: dict[str, Any]) -> None:
@@ -190,10 +155,9 @@ def _judge_plan(
     extension: Any, loaded: Any, plan: dict[str, Any], seed: int, blocks: int, place: Place
 ) -> dict[str, Any]:
     from .referee.bounds import compare
-    from .referee.cases import Variant, bounds_of
+    from .referee.cases import bounds_of
 
-    variant = Variant(plan["call"], None, seed, place)
-    variant = Variant(plan["call"], _likely(plan["call"], variant), seed, place)
+    variant = variant_of(plan["call"], seed, place)
     extension.publish([loaded])
     try:
         for item in variant.inputs():
@@ -234,13 +198,16 @@ def _why(extension: Any, overload: str) -> str:
     )
 
 
-def _likely(call: dict[str, Any], variant: Any) -> list[Any]:
-    """Return a payload for a call whose own is not in the pack: normal values, and variances that are positive."""
+def variant_of(call: dict[str, Any], seed: int, place: Place) -> Any:
+    """Return a referee's variant of a call whose payload is not at hand: normal values stand in, and variances that are positive."""
+    from .referee.cases import Variant
+
+    variant = Variant(call, None, seed, place)
     tensors = variant.draw("fresh", 0)
     for slot, t in zip(variant.slots, tensors, strict=True):
         if "var" in slot.name and t.is_floating_point():
             t.abs_().add_(0.5)
-    return list(variant.arguments(tensors))
+    return Variant(call, list(variant.arguments(tensors)), seed, place)
 
 
 def _private(arguments: list[Any]) -> list[Any]:
@@ -258,7 +225,7 @@ def _time(variant: Any, blocks: int, seed: int) -> dict[str, Any]:
     sets = [_private(first) for _ in range(sets_for(sum(s.bytes for s in variant.slots), variant.place))]
     calls = calls_of(variant.place, variant.overload.name, sets)
     one = sorted(calls.eager(5, 1))[2]
-    pairs = calls.pairs(blocks, inner_for(one, len(sets), variant.place), seed)
+    pairs = calls.blocks(blocks, inner_for(one, len(sets), variant.place), seed)
     ratio = median_interval([e / o for e, o in zip(pairs["eager_ns"], pairs["ours_ns"], strict=True)])
     eager, ours = median_interval(pairs["eager_ns"]).median, median_interval(pairs["ours_ns"]).median
     return {

@@ -48,5 +48,7 @@ def optimize(net, **options):
     model, inputs = net
     with torch.no_grad():
         return kernelforge.optimize(
-            model, inputs, **{"candidates": 4, "ops": "max_pool2d*", "min_share": 0.0, **options}
+            model,
+            inputs,
+            **{"candidates": 4, "ops": "max_pool2d*", "min_share": 0.0, "processes": 0, **options},
         )

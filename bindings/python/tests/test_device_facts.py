@@ -44,6 +44,10 @@ def test_telemetry_is_read_from_the_drivers_library(fake_nvml):
         "temperature_c": None,
         "memory_used_bytes": 50,
     }
+    clocks = _nvml.clocks("0000:19:00.0")
+    assert clocks is not None
+    assert clocks() == {"clocks_sm_mhz": 1980, "throttle": ["sw_power_cap", "sw_thermal_slowdown"]}
+    assert _nvml.clocks("0000:20:00.0") is None
     assert "no GPU at `0000:20:00.0`" in _nvml.read("0000:20:00.0")["why"]
     assert _nvml.driver_version() == "580.95.05"
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import textwrap
@@ -291,11 +292,23 @@ def test_times_are_of_eager_or_of_plans_as_asked():
         assert hits("aten::relu") == 2 + 3 * 10
 
 
-def test_pairs_hold_one_sample_of_each_side_a_block():
+def test_a_block_holds_one_sample_of_each_side():
     with published(plans_for(lambda: torch.relu(X))):
-        pairs = ext().time_pairs("aten::relu", [[X]], blocks=5, inner=7, seed=1)
-        assert len(pairs["eager_ns"]) == len(pairs["ours_ns"]) == 5
+        found = ext().time_blocks("aten::relu", [[X]], blocks=5, inner=7, seed=1)
+        assert len(found["eager_ns"]) == len(found["ours_ns"]) == 5
+        assert found["again_ns"] == []
         assert hits("aten::relu") == 1 + 5 * 7
+        found = ext().time_blocks("aten::relu", [[X]], blocks=5, inner=7, seed=1, control=True)
+        assert len(found["eager_ns"]) == len(found["ours_ns"]) == len(found["again_ns"]) == 5
+        assert hits("aten::relu") == 2 * (1 + 5 * 7)
+
+
+def test_padding_makes_eager_slower_by_its_share():
+    sets = [[X.repeat(64, 1)]]
+    found = ext().time_blocks("aten::relu", sets, blocks=21, inner=20, seed=1, control=True, padding=20)
+    for side in ("eager_ns", "again_ns"):
+        ratio = statistics.median(e / o for e, o in zip(found[side], found["ours_ns"], strict=True))
+        assert 1.6 < ratio < 2.4
 
 
 def test_reference_kernel_is_timed():

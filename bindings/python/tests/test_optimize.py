@@ -233,7 +233,16 @@ def test_a_full_disk_is_one_error_and_what_was_written_stays_readable(net_file, 
     after = command("show", "--json")
     assert after.returncode == 0, after.stderr
     resumed = command(
-        "optimize", f"{net_file}:make", "--candidates", "2", "--ops", "max_pool2d*", "--min-share", "0"
+        "optimize",
+        f"{net_file}:make",
+        "--candidates",
+        "2",
+        "--ops",
+        "max_pool2d*",
+        "--min-share",
+        "0",
+        "--processes",
+        "0",
     )
     assert resumed.returncode == 0, resumed.stderr
 

@@ -16,7 +16,18 @@ from small_net import PACKAGE, command
 
 pytestmark = pytest.mark.usefixtures("clean")
 
-LONG = ["--candidates", "60", "--ops", "max_pool2d*", "--min-share", "0", "--study", "long"]
+LONG = [
+    "--processes",
+    "0",
+    "--candidates",
+    "60",
+    "--ops",
+    "max_pool2d*",
+    "--min-share",
+    "0",
+    "--study",
+    "long",
+]
 
 
 def _start(net_file, *more):

@@ -44,7 +44,9 @@ def test_a_confirmation_is_pairs_by_the_real_path_and_leaves_nothing_served(
     answer = worker.referee.execute(relu_plan(packs.RIGHT))
     assert (answer["status"], answer["detail"]) == ("ok", "")
     assert len(answer["eager_ns"]) == len(answer["ours_ns"]) == 6
-    assert len(answer["aa_ns"][0]) == len(answer["aa_ns"][1]) >= 6
+    assert len(answer["again_ns"]) == 6
+    assert (answer["readings"], answer["warm"]) == ([], {"eager_ns": [], "ours_ns": []})  # a device's
+    assert answer["pool_bytes"] >= 2 * 64 * 1000 * 4
     assert _ext.load().plans() == []
 
 

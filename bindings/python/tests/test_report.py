@@ -69,10 +69,10 @@ def test_a_row_that_eager_keeps_is_there_with_ratio_one_and_its_reason():
     assert "eager: no template" in str(_report())
 
 
-def test_text_names_the_ratio_its_interval_the_verdicts_and_the_places():
+def test_text_claims_the_bound_and_names_the_interval_the_verdicts_and_the_places():
     text = str(_report())
     for part in (
-        "1.39x",
+        "at least 1.36x (median 1.39x",
         "1.36 to 1.41, 30 pairs",
         "8 judged (7 ok, 1 compile_error)",
         "/p",
@@ -229,10 +229,14 @@ def test_durations_for_people(seconds, text):
             "best candidate when confirmed: near",
         ),
         (
-            {"nodes": [{}, {}], "best": 0.2, "confirmed": [{"accepted": True, "ratio": 4.0}, {"accepted": False, "ratio": 5.0, "detail": "unsure"}]},
-            "winner left out, 4.00x when confirmed: the model is not surely faster with it",
+            {"nodes": [{}, {}], "best": 0.2, "left_out": {}, "confirmed": [{"accepted": True, "low": 3.9, "ratio": 4.0}, {"accepted": False, "ratio": 5.0, "detail": "unsure"}]},
+            "winner left out, at least 3.90x when confirmed: the model is not surely faster with it",
         ),
-        ({"nodes": [{}, {}], "best": 0.8, "confirmed": []}, "best candidate 1.25x in search, no gain confirmed"),
+        (
+            {"nodes": [{}, {}], "best": 0.2, "left_out": {"v0": "in a fresh process (2 of 3) it is 0.70 times eager's speed"}, "confirmed": [{"accepted": True, "low": 1.05, "ratio": 1.08}]},
+            "winner left out, at least 1.05x when confirmed: in a fresh process (2 of 3) it is 0.70 times eager's speed",
+        ),
+        ({"nodes": [{}, {}], "best": 0.8, "confirmed": []}, "no gain confirmed"),
         ({"nodes": [{}, {}], "best": 1.0, "confirmed": []}, "no candidate was faster"),
         ({"nodes": [{}], "best": 1.0, "confirmed": [], "why": "budget: 0.5 seconds are left, and a candidate takes about 2.0"},
              "not reached within the budget (0.5 seconds are left, and a candidate takes about 2.0)"),

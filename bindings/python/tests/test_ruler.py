@@ -114,15 +114,64 @@ def test_the_graphs_used_last_are_kept(extension: Extension) -> None:
     assert len(Graph.made) == made + 1  # 2 had gone
 
 
-def test_pairs_replay_eager_and_the_dispatchers_choice_as_often(extension: Extension) -> None:
+def test_blocks_replay_each_side_as_often(extension: Extension, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ruler, "_WARM_S", 0.0)
     calls = ruler.calls_of(DEVICE, "aten::relu", [[1]])
-    found = calls.pairs(16, 4, seed=3)
-    assert found == {"eager_ns": [1000.0] * 16, "ours_ns": [500.0] * 16}
+    between: list[int] = []
+    found = calls.blocks(16, 4, seed=3, between=lambda: between.append(Graph.made[0].replays))
+    assert found == {"eager_ns": [1000.0] * 16, "ours_ns": [500.0] * 16, "again_ns": []}
     eager, ours = Graph.made
     assert (eager.calls, ours.calls) == ([(4, False)], [(4, True)])
-    assert eager.replays == ours.replays == 16
-    calls.pairs(1, 4, seed=4)
+    assert eager.replays == ours.replays == 3 + 16  # three blocks alike: it is warm
+    assert between == list(range(3, 20))  # before the first block and after each
+    calls.blocks(1, 4, seed=4)
     assert len(Graph.made) == 3  # what is served may be another plan now: captured anew
+
+
+def test_the_control_is_eager_in_a_candidates_place(extension: Extension) -> None:
+    calls = ruler.calls_of(DEVICE, "aten::relu", [[1]])
+    found = calls.blocks(8, 4, seed=3, control=True)
+    assert found == {"eager_ns": [1000.0] * 8, "ours_ns": [500.0] * 8, "again_ns": [1000.0] * 8}
+    assert [g.calls for g in Graph.made] == [
+        [(4, False)],
+        [(4, True)],
+        [(4, False)],
+    ]  # with memory of its own
+
+
+def test_the_order_of_a_blocks_sides_is_drawn_for_every_block(
+    extension: Extension, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders: list[str] = []
+    real = extension.graph_time
+
+    def graph_time(device: int, raw: int, stream: int, samples: int) -> list[float]:
+        orders[-1] += str(next(i for i, g in enumerate(Graph.made) if id(g) == raw))
+        return real(device, raw, stream, samples)
+
+    monkeypatch.setattr(extension, "graph_time", graph_time)
+    monkeypatch.setattr(ruler, "_warm", lambda block: None)
+
+    def drawn(seed: int) -> list[str]:
+        orders.clear()
+        Graph.made.clear()
+        calls = ruler.calls_of(DEVICE, "aten::relu", [[1]])
+        calls.blocks(60, 4, seed, control=True, between=lambda: orders.append(""))
+        return orders[:-1]
+
+    first = drawn(3)
+    assert set(first) == {"012", "021", "102", "120", "201", "210"}
+    assert drawn(3) == first != drawn(4)
+
+
+def test_padding_is_calls_that_do_not_count(extension: Extension) -> None:
+    calls = ruler.calls_of(DEVICE, "aten::relu", [[1]])
+    found = calls.blocks(2, 50, seed=0, control=True, padding=1)
+    assert found == {"eager_ns": [1020.0] * 2, "ours_ns": [500.0] * 2, "again_ns": [1020.0] * 2}
+    extension.fault = "operation not permitted when stream is capturing"
+    calls = ruler.calls_of(DEVICE, "aten::nonzero", [[1]])
+    found = calls.blocks(1, 50, seed=0, padding=25)
+    assert found == {"eager_ns": [6e4], "ours_ns": [6e4], "again_ns": []}  # 3 ms whatever is called
 
 
 def test_what_cannot_be_captured_is_timed_by_events_and_stays_so(extension: Extension) -> None:
@@ -131,7 +180,7 @@ def test_what_cannot_be_captured_is_timed_by_events_and_stays_so(extension: Exte
     assert calls.eager(2, 3) == [1e6] * 2  # 3 ms for 3 calls
     assert (calls.how, len(Graph.made), Graph.open) == ("events", 1, None)
     assert extension.mended == [DEVICE]
-    assert calls.pairs(2, 3, seed=0) == {"eager_ns": [1e6] * 2, "ours_ns": [1e6] * 2}
+    assert calls.blocks(2, 3, seed=0) == {"eager_ns": [1e6] * 2, "ours_ns": [1e6] * 2, "again_ns": []}
     assert len(Graph.made) == 1
 
 

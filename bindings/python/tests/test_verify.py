@@ -1,6 +1,5 @@
 """`verify` beyond approved plans that end: proposed ones, and one that hangs."""
 
-import sys
 import time
 
 import pytest
@@ -52,10 +51,10 @@ def test_accepting_a_proposed_plan_writes_the_pins_and_no_approval(tmp_path):
 def test_a_process_without_a_line_in_time_is_killed_and_each_line_winds_the_clock():
     code = "import sys, time; print('{\"begin\": \"p-1\"}', flush=True); print('talk', file=sys.stderr, flush=True); time.sleep(600)"
     begin = time.monotonic()
-    last, ended, talk = _verify._followed([sys.executable, "-S", "-c", code], {}, 5)
+    last, ended, talk = _verify._followed(["-S", "-c", code], {}, 5)
     assert (last, ended, talk) == ({"begin": "p-1"}, None, "talk\n")
     assert time.monotonic() - begin < 120
-    last, ended, _ = _verify._followed([sys.executable, "-S", "-c", "print('{\"passed\": 1}')"], {}, 60)
+    last, ended, _ = _verify._followed(["-S", "-c", "print('{\"passed\": 1}')"], {}, 60)
     assert (last, ended) == ({"passed": 1}, 0)
 
 

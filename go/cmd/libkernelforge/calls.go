@@ -53,6 +53,7 @@ var operations = map[string]operation{
 	"store.clear":     operate(clearStore),
 	"pack.write":      operate(writePack),
 	"template.render": operate(renderTemplates),
+	"judge.weigh":     operate(weigh),
 	"redteam.files":   operate(listCorpus),
 	"redteam.start":   operate(startCorpus),
 }

@@ -267,5 +267,5 @@ func (r *scriptedReferee) confirm(task taskHead) (any, error) {
 		return nil, err
 	}
 	return map[string]any{"eager_ns": r.timeEager(task.Blocks), "ours_ns": ours, "status": "ok", "detail": "", "rule": 1,
-		"aa_ns": [][]float64{r.timeEager(task.Blocks), r.timeEager(task.Blocks)}}, nil
+		"again_ns": r.timeEager(task.Blocks), "readings": []any{}, "warm": map[string]any{"eager_ns": []float64{}, "ours_ns": []float64{}}, "pool_bytes": 0}, nil
 }

@@ -30,6 +30,12 @@ def add(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--review", action="store_true", help="leave winners proposed until `kernelforge approve`")
     p.add_argument("--exact", action="store_true", help="serve only plans that are bitwise equal to eager")
+    p.add_argument(
+        "--processes",
+        type=int,
+        metavar="N",
+        help="fresh processes in each of which a winner must be faster (3; 0: none)",
+    )
     p.add_argument("--out", help="folder of the pack; default: in the packs folder of `kernelforge cache`")
     p.add_argument("--html", metavar="FILE", help="write the report as a page, too")
     p.add_argument("--fail-if-no-gain", action="store_true", help="exit with 3 if no operator is served")
@@ -39,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     import torch
 
     from .. import _pack
-    from .._job import CANDIDATES
+    from .._job import CANDIDATES, PROCESSES
     from .._optimize import optimize, report
 
     if args.html:
@@ -63,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
             tier=args.tier,
             review=args.review,
             exact=args.exact,
+            processes=PROCESSES if args.processes is None else args.processes,
             out=args.out,
             name=made.name,
             note=made.note,

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
             [
                 f"{p['eager_us']:.1f}",
                 f"{p['kernelforge_us']:.1f}",
-                f"{p['ratio']:.2f} ({p['low']:.2f} to {p['high']:.2f})",
+                f"{p['low']:.2f} ({p['ratio']:.2f})",
             ]
             if p["ratio"]
             else ["", "", ""]
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
             ]
         )
     lines = table(
-        ["plan", "operator", "eager us", "kernelforge us", "ratio (95 % interval)", "verdict"],
+        ["plan", "operator", "eager us", "kernelforge us", "at least (median)", "verdict"],
         rows,
         right=(2, 3),
     )

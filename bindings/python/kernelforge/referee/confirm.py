@@ -1,7 +1,8 @@
-"""Paired evidence from the user's process: a plan against eager by the real dispatch path, and eager against eager beside it.
+"""Paired evidence from the user's process: a plan against eager by the real dispatch path, with eager against eager in every block.
 
-It owns the fresh inputs, the order of blocks and the comparison of what the plan made. It refuses to decide: raw samples go back to the judge. On a
-device the dispatch path is captured as a graph, with the plan served and without, and the two graphs are replayed in turn (`ruler.py`).
+It owns the fresh inputs, the rotation of their sets and the comparison of what the plan made. It refuses to decide: raw samples go back to the judge. On
+a device the dispatch path is captured as graphs, with the plan served and without, which are replayed in turn (`ruler.py`); they pass over sets that
+together are beyond the L2 (cold), and once more over a single set (warm), each block between two readings of the device's clocks.
 """
 
 from __future__ import annotations
@@ -15,18 +16,17 @@ from typing import Any
 
 import torch
 
-from .. import _ext
+from .. import _ext, _nvml
 from .._place import HOST, Place
 from .bounds import Finding, compare
 from .calls import clone, map_tensors
 from .cases import Variant, bounds_of
 from .pool import sets_for
 from .rule import RULE
-from .ruler import calls_of, inner_for
+from .ruler import Blocks, calls_of, inner_for
 
-_RIGHT = Finding("ok")
 _BAD_CODE = 3  # KFR_BAD_CODE
-_LEAST_CONTROL = 8  # pairs of eager against eager
+_WARM_PART = 2  # of the blocks, one in so many is also timed on warm data
 _SETS_BYTES = 128 << 20  # on the host; a device's sets must leave its cache, whatever they take
 
 
@@ -69,51 +69,71 @@ def open_plan(extension: Any, plan: dict[str, Any], image: str, place: Place = H
 def confirm(variant: Variant, plan: dict[str, Any], image: str, blocks: int, seed: int) -> dict[str, Any]:
     """Time a plan against eager on fresh data; return the result of the task `confirm`.
 
-    Eager against eager is timed first, by the same code with nothing published. After the timing every set's outputs are compared by the rules
-    that the search used: a kernel that changes its ways when it is measured is caught here.
+    Eager is in each block twice, the second time in a candidate's place. After the timing every set's outputs are compared by the rules that the
+    search used: a kernel that changes its ways when it is measured is caught here.
     """
-    extension = _ext.load()
+    extension, place, name = _ext.load(), variant.place, variant.overload.name
     try:
-        opened = open_plan(extension, plan, image, variant.place)
+        opened = open_plan(extension, plan, image, place)
     except NotLoaded as e:
         return refused(e.status, str(e))
     sets = _sets(variant)
-    calls = calls_of(variant.place, variant.overload.name, sets)
-    inner = inner_for(min(calls.eager(3, 1)), len(sets), variant.place)
-    with serving(extension, []):
-        control = calls.pairs(max(blocks // 2, min(blocks, _LEAST_CONTROL)), inner, seed + 1)
+    answer = _answer()
+    answer["pool_bytes"] = len(sets) * sum(s.bytes for s in variant.slots)
     with serving(extension, [opened]):
         before = opened.hits
-        pairs = calls.pairs(blocks, inner, seed)
+        answer |= _blocks(place, name, sets, blocks, seed, answer["readings"])
+        if place.cuda:
+            warm = _blocks(place, name, sets[:1], -(-blocks // _WARM_PART), seed + 1)
+            answer["warm"] = {k: warm[k] for k in ("eager_ns", "ours_ns")}
         if opened.hits == before:
-            wrong = Finding("launch_error", unserved(extension, variant.overload.name))
+            wrong = Finding("launch_error", unserved(extension, name))
         else:
-            wrong = _compared(extension, variant, opened)
-    aa = [control["eager_ns"], control["ours_ns"]]
-    return _answer(pairs["eager_ns"], pairs["ours_ns"], aa, wrong)
+            wrong = compared(extension, variant, opened)
+    return answer | _said(wrong)
 
 
 def refused(status: str, detail: str, gate: str = "") -> dict[str, Any]:
     """Return the answer about a plan that was not timed."""
-    return _answer(wrong=Finding(status, detail, gate=gate))
+    return _answer() | _said(Finding(status, detail, gate=gate))
 
 
-def _answer(
-    eager: Sequence[float] = (),
-    ours: Sequence[float] = (),
-    aa: Sequence[Sequence[float]] = ((), ()),
-    wrong: Finding = _RIGHT,
-) -> dict[str, Any]:
+def _said(finding: Finding) -> dict[str, Any]:
     return {
-        "eager_ns": list(eager),
-        "ours_ns": list(ours),
-        "aa_ns": [list(a) for a in aa],
-        "status": wrong.status,
-        "gate": wrong.gate,
-        "detail": wrong.detail,
-        "rule": RULE,
-        "exact": wrong.exact,
+        "status": finding.status,
+        "gate": finding.gate,
+        "detail": finding.detail,
+        "exact": finding.exact,
     }
+
+
+def _answer() -> dict[str, Any]:
+    return {
+        "eager_ns": [],
+        "ours_ns": [],
+        "again_ns": [],
+        "readings": [],
+        "warm": {"eager_ns": [], "ours_ns": []},
+        "pool_bytes": 0,
+        "rule": RULE,
+    }
+
+
+def _blocks(
+    place: Place,
+    name: str,
+    sets: Sequence[Any],
+    count: int,
+    seed: int,
+    readings: list[dict[str, Any]] | None = None,
+) -> Blocks:
+    """Time blocks over these sets. readings: gets what the device's clocks are before the first block and after each, where they can be read."""
+    calls = calls_of(place, name, sets)
+    inner = inner_for(min(calls.eager(3, 1)), len(sets), place)
+    clocks = _nvml.clocks(str(place.info()["pci"])) if readings is not None and place.cuda else None
+    if clocks is None or readings is None:
+        return calls.blocks(count, inner, seed, control=readings is not None)
+    return calls.blocks(count, inner, seed, control=True, between=lambda: readings.append(clocks()))
 
 
 def _sets(variant: Variant) -> list[list[Any]]:
@@ -126,10 +146,15 @@ def _sets(variant: Variant) -> list[list[Any]]:
     return [first, *(map_tensors(first, clone) for _ in range(count - 1))]
 
 
-def _compared(extension: Any, variant: Variant, opened: Any) -> Finding:
-    """Run the plan once more on fresh inputs that were not timed, through the dispatcher, and compare."""
+def timed(variant: Variant, blocks: int, seed: int) -> Blocks:
+    """Time blocks of eager and of what the dispatcher serves now, over fresh data."""
+    return _blocks(variant.place, variant.overload.name, _sets(variant), blocks, seed)
+
+
+def compared(extension: Any, variant: Variant, opened: Any, *, inputs: int = 2) -> Finding:
+    """Run the plan that is served once more on fresh inputs that were not timed, through the dispatcher, and compare."""
     name, exact = variant.overload.name, True
-    for number in range(2):
+    for number in range(inputs):
         arguments = variant.arguments(variant.draw("fresh", number))
         bounds = bounds_of(variant.overload, arguments, "fresh", variant.off)
         before = opened.hits

@@ -13,8 +13,10 @@ from __future__ import annotations
 import functools
 import logging
 import random
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -31,9 +33,15 @@ _MOST_GRAPHS = 6  # of one operator on one pool; a graph holds the memory of its
 _SETTLE = (
     3  # calls before a capture: libraries load code, choose algorithms and take workspaces at the first ones
 )
+_WARM_S, _WARM_MOST_S = 0.025, 0.25  # a device's clocks rise under load; the longest that is waited for
+_AGREE, _ALIKE = 3, 0.02  # so many samples in a row within this part of each other: it is warm
 
 Arguments = Sequence[Any]
-Pairs = dict[str, list[float]]
+Blocks = dict[str, list[float]]
+
+
+def _nothing() -> None:
+    pass
 
 
 class Calls(Protocol):
@@ -47,8 +55,22 @@ class Calls(Protocol):
     def eager(self, samples: int, inner: int, *, warm: bool = True) -> list[float]:
         """Return times of eager, whatever is published. warm: an untimed pass goes first."""
 
-    def pairs(self, blocks: int, inner: int, seed: int) -> Pairs:
-        """Return {"eager_ns", "ours_ns"}: eager, and what the dispatcher serves now, once a block each, in random order."""
+    def blocks(
+        self,
+        count: int,
+        inner: int,
+        seed: int,
+        *,
+        control: bool = False,
+        padding: int = 0,
+        between: Callable[[], None] = _nothing,
+    ) -> Blocks:
+        """Return {"eager_ns", "ours_ns", "again_ns"}: eager, what the dispatcher serves now, and with `control` eager once more as if it were a candidate
+        (else empty), once a block each, in an order drawn anew for every block.
+
+        padding: calls that a sample of eager makes and does not count, so that it is slower by padding / inner: for trials of the rule.
+        between: called on a device before the first block and after each.
+        """
 
 
 def calls_of(place: Place, name: str, sets: Sequence[Arguments], pool: Any = None) -> Calls:
@@ -87,9 +109,40 @@ class _HostCalls:
         times: list[float] = _ext.load().time_calls(self._name, self._sets, samples, inner, False, warm)
         return times
 
-    def pairs(self, blocks: int, inner: int, seed: int) -> Pairs:
-        found: Pairs = _ext.load().time_pairs(self._name, self._sets, blocks, inner, seed)
+    def blocks(
+        self,
+        count: int,
+        inner: int,
+        seed: int,
+        *,
+        control: bool = False,
+        padding: int = 0,
+        between: Callable[[], None] = _nothing,
+    ) -> Blocks:
+        found: Blocks = _ext.load().time_blocks(
+            self._name, self._sets, count, inner, seed, control=control, padding=padding
+        )
         return found
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One side of a block: the name of its list, the calls of a sample, and whether plans serve them."""
+
+    name: str
+    calls: int
+    plans: bool
+
+
+def _warm(block: Callable[[], list[float]]) -> None:
+    """Run blocks untimed until each side's last samples agree, at least 25 ms: a device's clocks rise with its first work."""
+    seen: list[list[float]] = []
+    begin = time.monotonic()
+    while (spent := time.monotonic() - begin) < _WARM_MOST_S:
+        seen = [*seen, block()][-_AGREE:]
+        alike = len(seen) == _AGREE and all(max(s) <= min(s) * (1 + _ALIKE) for s in zip(*seen, strict=True))
+        if spent >= _WARM_S and alike:
+            return
 
 
 @functools.cache
@@ -99,7 +152,7 @@ def _side_stream(place: Place) -> Any:
 
 
 class _DeviceCalls:
-    """The same on a CUDA device. Graphs of eager are kept by their number of calls; graphs of a plan live as long as the pairs that need them."""
+    """The same on a CUDA device. Graphs of eager are kept by their number of calls; graphs of a plan live as long as the blocks that need them."""
 
     def __init__(self, place: Place, name: str, sets: Sequence[Arguments], pool: Any) -> None:
         self.how = "graph"
@@ -114,18 +167,43 @@ class _DeviceCalls:
             return self._by_events(samples, inner, plans=False)
         return self._replayed(graph, samples, inner)
 
-    def pairs(self, blocks: int, inner: int, seed: int) -> Pairs:
-        eager = self._of_eager(inner)
-        ours = self._capture(inner, plans=True) if eager is not None else None
-        found: Pairs = {"eager_ns": [], "ours_ns": []}
+    def blocks(
+        self,
+        count: int,
+        inner: int,
+        seed: int,
+        *,
+        control: bool = False,
+        padding: int = 0,
+        between: Callable[[], None] = _nothing,
+    ) -> Blocks:
+        sides = [_Side("eager_ns", inner + padding, plans=False), _Side("ours_ns", inner, plans=True)]
+        if control:
+            sides.append(_Side("again_ns", inner + padding, plans=False))
+        graphs = {s.name: self._graph(s) for s in sides}
+        found: Blocks = {"eager_ns": [], "ours_ns": [], "again_ns": []}
+
+        def sample(side: _Side) -> float:
+            graph = graphs[side.name] if None not in graphs.values() else None
+            if graph is not None:
+                return self._replayed(graph, 1, inner)[0]
+            return self._by_events(1, side.calls, plans=side.plans)[0] * side.calls / inner
+
+        _warm(lambda: [sample(side) for side in sides])
         chance = random.Random(seed)
-        for _ in range(blocks):
-            for side in chance.sample(("eager_ns", "ours_ns"), 2):
-                if eager is None or ours is None:
-                    found[side] += self._by_events(1, inner, plans=side == "ours_ns")
-                else:
-                    found[side] += self._replayed(ours if side == "ours_ns" else eager, 1, inner)
+        between()
+        for _ in range(count):
+            chance.shuffle(sides)
+            for side in sides:
+                found[side.name].append(sample(side))
+            between()
         return found
+
+    def _graph(self, side: _Side) -> torch.cuda.CUDAGraph | None:
+        if side.name == "eager_ns":
+            return self._of_eager(side.calls)
+        # What is served may be another plan now; and the control has, as a candidate has, memory of its own.
+        return None if self.how == "events" else self._capture(side.calls, plans=side.plans)
 
     def _of_eager(self, calls: int) -> torch.cuda.CUDAGraph | None:
         if self.how == "events":

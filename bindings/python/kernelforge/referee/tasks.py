@@ -1,4 +1,5 @@
-"""Carries out the tasks of docs/formats.md for the core, one after the other: prepare, check, time_eager, confirm, confirm_model, release.
+"""Carries out the tasks of docs/formats.md for the core, one after the other: prepare, check, time_eager, confirm, confirm_fresh,
+confirm_model, release.
 
 It owns the cards that are open, their shared memory and their references. While a task runs, the worker is idle.
 """
@@ -12,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .. import _ext
+from .. import _ext, _fresh
 from .._place import HOST, Place, attempt
 from ..errors import RefereeFault
 from .cases import Variant
@@ -59,6 +60,7 @@ class Referee:
             "check": lambda t: self._card(t).check(t["compare"], t["poison"]),
             "time_eager": lambda t: self._card(t).time_eager(t["variant"], t["samples"], t["inner"]),
             "confirm": self._confirm,
+            "confirm_fresh": self._confirm_fresh,
             "confirm_model": self._confirm_model,
             "release": self._release,
         }
@@ -142,6 +144,17 @@ class Referee:
             answer["exact"] = answer["exact"] and swept.finding.exact
             answer["exhaustive"] = {"inputs": swept.inputs, "of": swept.of}
         return answer
+
+    def _confirm_fresh(self, task: dict[str, Any]) -> dict[str, Any]:
+        self._place.trim()
+        return _fresh.serve(
+            task["plans"],
+            place=self._place,
+            processes=task["processes"],
+            blocks=task["blocks"],
+            seed=task["seed"],
+            seconds=task["seconds"],
+        )
 
     def _confirm_model(self, task: dict[str, Any]) -> dict[str, Any]:
         if self._forward is None or self._model is None:

@@ -191,7 +191,7 @@ def test_an_operator_that_waits_for_the_device_is_timed_by_events() -> None:
 def test_eager_against_eager_is_even() -> None:
     sets = [[rand(2048, 2048)] for _ in range(8)]
     calls = calls_of(PLACE, "aten::silu", sets)
-    pairs = calls.pairs(24, 20, seed=1)
+    pairs = calls.blocks(24, 20, seed=1)
     ratios = sorted(e / o for e, o in zip(pairs["eager_ns"], pairs["ours_ns"], strict=True))
     state = _nvml.read(PLACE.info()["pci"])
     print(

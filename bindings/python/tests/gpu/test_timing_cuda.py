@@ -47,7 +47,7 @@ def test_a_device_that_is_not_there_is_told_with_a_hint():
 
 
 def test_the_hosts_clock_refuses_a_device(x):
-    for time in (ext().time_calls, ext().time_pairs):
+    for time in (ext().time_calls, ext().time_blocks):
         with pytest.raises(ext().Fault, match="host's clock") as caught:
             time("aten::relu", [[x]], 1, 1)
         assert caught.value.code == 1
