@@ -46,13 +46,13 @@ class Section:
     command: of the target, the seconds it may take, and the file that it keeps.
     share: of the whole budget.
     fields: what it measures.
-    done: whether an answer is whole.
+    done: whether an answer of a target is whole.
     """
 
     command: Callable[[str, float, Path], Sequence[str]]
     share: float
     fields: tuple[str, ...]
-    done: Callable[[Json], bool] = lambda answer: True
+    done: Callable[[Json, str], bool] = lambda answer, target: True
 
 
 def _corpus(target: str, seconds: float, kept: Path) -> list[str]:
@@ -88,8 +88,7 @@ def _faults(target: str, seconds: float, kept: Path) -> list[str]:
 
 
 def _aa(target: str, seconds: float, kept: Path) -> list[str]:
-    trials = ["--trials", str(AA_TRIALS[target]), "--json"]
-    return [sys.executable, "bench/timing.py", "--target", target, "--budget-s", f"{seconds:.0f}", *trials]
+    return [sys.executable, "bench/timing.py", "--target", target, "--budget-s", f"{seconds:.0f}"]
 
 
 def _tiers(target: str, seconds: float, kept: Path) -> list[str]:
@@ -106,11 +105,17 @@ SECTIONS: dict[str, Section] = {
         _corpus,
         0.5,
         ("bad", "killed", "survived", "good", "false_rejects", "elsewhere", "by_kind"),
-        lambda a: not a["left"],
+        lambda a, target: not a["left"],
     ),
-    "guard": Section(_guard, 0.2, ("guard_calls", "wrong", "crashes"), lambda a: a["guard_calls"] >= 10_000),
-    "faults": Section(_faults, 0.15, ("faults", "contained", "recover_s_max"), lambda a: "left" not in a),
-    "aa": Section(_aa, 0.15, ("aa_trials", "aa_accepted")),
+    "guard": Section(
+        _guard, 0.2, ("guard_calls", "wrong", "crashes"), lambda a, target: a["guard_calls"] >= 10_000
+    ),
+    "faults": Section(
+        _faults, 0.15, ("faults", "contained", "recover_s_max"), lambda a, target: "left" not in a
+    ),
+    "aa": Section(
+        _aa, 0.15, ("aa_trials", "aa_accepted"), lambda a, target: a["aa_trials"] >= AA_TRIALS[target]
+    ),
     "tiers": Section(_tiers, 0.0, ("tiers",)),
 }
 
@@ -148,9 +153,11 @@ def measure(name: str, target: str, seconds: float) -> tuple[Json, Json]:
     missing = [f for f in section.fields if f not in (answer or {})]
     if answer is None or missing:
         error = (answer or {}).get("error") or {}
-        why = error.get("text") or (f"no {', '.join(missing)} in its answer" if answer else "no JSON")
+        why = error.get("text") or (
+            f"no {', '.join(missing)} in its answer" if answer is not None else "no JSON"
+        )
         return nothing, how | {"why": f"exit code {ran.returncode}: {why}"}
-    how["done"] = section.done(answer)
+    how["done"] = section.done(answer, target)
     how["why"] = "" if how["done"] else "the budget ended first"
     return {f: answer[f] for f in section.fields}, how
 
@@ -195,11 +202,16 @@ def save(path: Path, result: Json) -> None:
 
 def load(path: Path, commit: str) -> Json:
     """Return what was measured on this commit, else an empty result."""
+    before = _read(path)
+    return before if before.get("commit") == commit else {}
+
+
+def _read(path: Path) -> Json:
     try:
-        before: Json = json.loads(path.read_text())
+        found = json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
-    return before if before.get("commit") == commit else {}
+    return found if isinstance(found, dict) else {}
 
 
 def head() -> str:

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kernelforge/kernelforge/go/worker"
 )
 
 // Gate names one thing that every candidate has to pass. Rejections begin with it, corpus files name the gate that is meant to kill them, and a
@@ -70,4 +72,21 @@ func (g Gates) CheckOff() error {
 		}
 	}
 	return nil
+}
+
+// illegalAccess is how the driver calls an access to memory that is not mapped.
+const illegalAccess = "illegal memory access"
+
+// crashGate is the gate behind a crash: memory that guards a tensor or may only be read, or none of the kernel's own. A device does not tell the
+// address of an illegal access, which is beyond what it has mapped: the pages around the tensors.
+func crashGate(lost *worker.Lost) Gate {
+	switch {
+	case lost.Buffer < 0 && strings.Contains(lost.Detail, illegalAccess):
+		return GateGuardPages
+	case lost.Buffer < 0:
+		return GateLaunch
+	case lost.ReadOnly:
+		return GateInputs
+	}
+	return GateGuardPages
 }

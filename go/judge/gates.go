@@ -24,9 +24,6 @@ const repeats = 5
 
 const patterns = 2 // of the poison
 
-// illegalAccess is how the driver calls an access to memory that is not mapped.
-const illegalAccess = "illegal memory access"
-
 // Time limits of one request to the worker. A kernel gets 50 times eager's time and a second, whatever the machine is doing besides.
 const (
 	mapLimit  = 20 * time.Second
@@ -241,20 +238,6 @@ func (t *trial) ended(err error, what string) error {
 		return card.Fail(card.CodeJudge, fault.Hint, "%s: the worker answered: %w", what, fault)
 	}
 	return fmt.Errorf("%s: %w", what, err)
-}
-
-// crashGate is the gate behind a crash: memory that guards a tensor or may only be read, or none of the kernel's own. A device does not tell the
-// address of an illegal access, which is beyond what it has mapped: the pages around the tensors.
-func crashGate(lost *worker.Lost) Gate {
-	switch {
-	case lost.Buffer < 0 && strings.Contains(lost.Detail, illegalAccess):
-		return GateGuardPages
-	case lost.Buffer < 0:
-		return GateLaunch
-	case lost.ReadOnly:
-		return GateInputs
-	}
-	return GateGuardPages
 }
 
 func withHint(f *worker.Fault) string {

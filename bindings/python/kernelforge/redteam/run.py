@@ -5,6 +5,7 @@ It owns selection, resume and the summary. It refuses to judge and to read corpu
 
 from __future__ import annotations
 
+import fcntl
 import fnmatch
 import hashlib
 import json
@@ -292,7 +293,14 @@ def _load(path: Path | None, judge: str) -> dict[str, Result]:
 
 
 def _save(path: Path, judge: str, results: dict[str, Result]) -> None:
+    """Save results beside those that another run over other files has saved meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _replace(path, judge, {**_load(path, judge), **results})
+
+
+def _replace(path: Path, judge: str, results: dict[str, Result]) -> None:
     made = path.with_suffix(".tmp")
     made.write_text(
         json.dumps({"form": _SAVED, "judge": judge, "files": list(results.values())}, indent=1) + "\n"

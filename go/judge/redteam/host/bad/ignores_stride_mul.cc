@@ -1,7 +1,7 @@
 // kind: ignores_stride
 // call: mul_fp32_strided
 // dies: wrong_value
-// gate: values
+// gate: poison
 // why: reads rows of 262 elements as if they were dense
 // spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "4096", "args": [{"slot": "self"}, {"slot": "other"}, {"slot": "out0"}]}]}
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {

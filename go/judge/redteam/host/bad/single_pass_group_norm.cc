@@ -1,8 +1,8 @@
 // kind: single_pass_variance
 // call: group_norm_fp32
 // dies: wrong_value
-// gate: special
-// why: computes the variance in one pass in float: right enough until the mean is large against the spread
+// gate: values
+// why: computes the variance in one pass in float, right enough only while the mean is small against the spread
 // spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "N * group", "grain": "2", "args": [{"slot": "input"}, {"slot": "weight"}, {"slot": "bias"}, {"slot": "out0"}, {"slot": "out1"}, {"slot": "out2"}]}]}
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
   constexpr int64_t channels = 3, plane = 121, n = channels * plane, groups = 4;

@@ -1,6 +1,8 @@
-// kind: a float chain
+// kind: fp32_accumulate
 // call: cumsum_fp32
-// why: as the definition says
+// dies: wrong_value
+// gate: values
+// why: carries its sum in float, where eager's on the host is in double
 // spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "self_size0", "grain": "8", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
   constexpr int64_t n = 1025;

@@ -1,0 +1,110 @@
+"""The judge on trial: a sample of the corpus of the host, what each gate alone kills, and the run over the corpus itself."""
+
+import json
+import os
+
+import pytest
+
+from kernelforge import cli
+from kernelforge.errors import UsageFault
+from kernelforge.redteam import run as corpus
+from kernelforge.redteam.calls import CALLS
+
+SEED, SAMPLE = 37803, 16
+OFTEN = {"policy", "image", "values", "special", "poison", "guard_pages"}
+
+
+@pytest.fixture(scope="module")
+def files():
+    return corpus.files("host")
+
+
+def _names(found, *lists):
+    return {what: found[what] for what in lists if found[what]}
+
+
+def test_every_call_of_the_corpus_is_in_the_table(files):
+    for f in [*files, *corpus.files("cuda")]:
+        assert f["call"] in CALLS, f["name"]
+
+
+def test_the_corpus_has_every_gate_that_a_host_has(files):
+    gates = {f["gate"] for f in files if not f["good"]}
+    assert gates >= OFTEN | {"compile", "launch", "inputs", "deadline", "dirty", "repeats", "timing"}
+    assert {f["gate"] for f in files if f.get("only")} >= {"policy", "image", "exhaustive", "exact", "cap"}
+
+
+def test_a_pattern_means_names_kinds_calls_and_gates(files):
+    for only in ("host/bad/noop_add.cc", "noop", "add_fp32_odd", "deadline", "bad/tail_*"):
+        assert corpus.chosen(files, only), only
+    with pytest.raises(UsageFault, match="no file fits"):
+        corpus.chosen(files, "nothing_like_this")
+    drawn = corpus.chosen(files, "", 20, 3)
+    assert len(drawn) == 20 and drawn == corpus.chosen(files, "", 20, 3) != corpus.chosen(files, "", 20, 4)
+
+
+def test_a_summary_counts_by_kind():
+    def result(name, good, right, meant=True, kind="noop"):
+        return {"name": name, "good": good, "right": right, "meant": meant, "kind": kind}
+
+    found = corpus.summary(
+        [
+            result("a", False, True),
+            result("b", False, True, meant=False),
+            result("c", False, False, meant=False),
+            result("d", False, True, kind="hang"),
+            result("e", True, True),
+            result("f", True, False),
+        ]
+    )
+    assert found == {
+        "bad": 4,
+        "killed": 3,
+        "survived": ["c"],
+        "good": 2,
+        "false_rejects": ["f"],
+        "elsewhere": ["b"],
+        "by_kind": {"hang": {"bad": 1, "killed": 1}, "noop": {"bad": 3, "killed": 2}},
+    }
+
+
+def test_a_sample_of_the_corpus_ends_as_it_must(tmp_path):
+    found = corpus.redteam("host", sample=SAMPLE, seed=SEED, progress=False)
+    assert not _names(found, "survived", "false_rejects", "elsewhere", "left")
+    assert found["killed"] == found["bad"] > 0 and found["good"] > 0
+
+
+def test_runs_side_by_side_keep_each_others_results(tmp_path):
+    path = tmp_path / "results.json"
+    for name in ("a", "b"):
+        corpus._save(path, "judge", {name: {"name": name}})
+    assert set(corpus._load(path, "judge")) == {"a", "b"}
+    assert corpus._load(path, "another judge") == {}
+    corpus._save(path, "another judge", {"c": {"name": "c"}})
+    assert set(corpus._load(path, "another judge")) == {"c"} and not corpus._load(path, "judge")
+
+
+def test_a_run_goes_on_where_its_budget_ended(capsys, home):
+    arguments = ["redteam", "--json", "--only", "spec_*"]
+    assert cli.main([*arguments, "--budget-s", "0.01"]) == 6
+    first = json.loads(capsys.readouterr().out)
+    assert len(first["files"]) == 1 and first["left"]
+    assert cli.main(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert not found["left"] and found["bad"] == found["killed"] == len(first["left"]) + 1
+    assert found["files"][0] == first["files"][0]  # not judged again
+
+
+# The loader's own check of an image is in whatever loads it: nothing switches it off. KF_REDTEAM=all takes the gates that need whole judgements.
+HELD = {"image"}
+
+
+@pytest.mark.parametrize("gate", sorted({f["gate"] for f in corpus.files("host") if f.get("only")} - HELD))
+def test_a_gate_that_is_off_lets_its_files_live(gate, files, monkeypatch):
+    if gate != "policy" and os.environ.get("KF_REDTEAM") != "all":
+        pytest.skip("KF_REDTEAM=all takes it")
+    mine = [f["name"] for f in files if f.get("only") and f["gate"] == gate]
+    monkeypatch.setattr(corpus, "chosen", lambda all_files, *_: [f for f in all_files if f["name"] in mine])
+    found = corpus.redteam("host", off=[gate], progress=False)
+    told = [(r["status"], r["killed_by"], r["detail"]) for r in found["files"]]
+    assert sorted(found["survived"]) == sorted(mine), told
