@@ -82,6 +82,7 @@ void Call::targets(const at::Tensor* const* written, uint32_t count) {
   if (count > kMaxTargets) return refuse(Reason::kTooLarge);
   for (uint32_t o = 0; o < count; ++o) {
     const at::Tensor& target = *written[o];
+    if (!target.defined()) return refuse(Reason::kNoTensor);  // eager says what is wrong with it
     uint32_t own = slots_n_, first = slots_n_;
     for (uint32_t i = slots_n_; i-- > 0;) {
       if (slots_[i] == written[o]) own = i;

@@ -34,6 +34,19 @@ class Descriptor {
 
 [[noreturn]] void bad(const std::string& text, const std::string& hint = {}) { throw Error(KFR_BAD_PACK, text, hint); }
 
+// What somebody else can write, somebody else can make run here. Whoever may write a folder above the pack can put another pack in its place, but only one
+// of ours or of root, and the digest says which one was meant.
+void check_owner(int fd, const std::string& what) {
+  struct stat info{};
+  if (fstat(fd, &info) != 0) bad(what + ": " + errno_text(errno));
+  if (info.st_uid != geteuid() && info.st_uid != 0) {
+    bad(what + ": it belongs to user " + std::to_string(info.st_uid) + " (expected " + std::to_string(geteuid()) + ", or root)",
+        "a pack is code: copy it (`cp -r`) if you trust who made it, so that nobody else can change it");
+  }
+  if ((info.st_mode & S_IWOTH) != 0)
+    bad(what + ": everybody may write to it", "a pack is code: `chmod -R o-w` the pack if nobody has changed it meanwhile");
+}
+
 // Reads a regular file below a folder; `name` has no separator. Links, pipes and devices are refused.
 std::string read_file(int folder, const std::string& name, size_t max_bytes) {
   Descriptor file(openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
@@ -41,6 +54,7 @@ std::string read_file(int folder, const std::string& name, size_t max_bytes) {
     bad("file " + ticked(name) + ": " + (errno == ELOOP ? "it is a symbolic link (packs hold files only)" : errno_text(errno)));
   struct stat info{};
   if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) bad("file " + ticked(name) + ": it is no regular file");
+  check_owner(file.get(), "file " + ticked(name));
   if (static_cast<uint64_t>(info.st_size) > max_bytes) {
     bad("file " + ticked(name) + ": " + std::to_string(info.st_size) + " bytes (expected at most " + std::to_string(max_bytes) + ")");
   }
@@ -55,8 +69,9 @@ std::string read_file(int folder, const std::string& name, size_t max_bytes) {
 }
 
 // The first field of pack.json is the SHA-256 of the file's bytes, its own 64 digits set to 0: a flipped bit in a guard or a launch spec would serve
-// a kernel where it was never judged. Against damage, not against somebody who means harm.
-void check_digest(const std::string& text) {
+// a kernel where it was never judged. Against damage; against somebody who means harm, a signature of it (_trust.py).
+// expected  the digest of the text that the caller has read and checked, or empty.
+void check_digest(const std::string& text, std::string_view expected) {
   constexpr std::string_view kField = "\"digest\"";
   size_t at = 0;
   auto skip = [&](std::string_view word) {
@@ -71,12 +86,15 @@ void check_digest(const std::string& text) {
   zeroed.replace(at, 64, 64, '0');
   if (sha256_hex(zeroed) != std::string_view(text).substr(at, 64))
     bad("file `pack.json`: its digest is that of another text", "the pack is damaged or was edited; copy it again or optimize again");
+  if (!expected.empty() && std::string_view(text).substr(at, 64) != expected)
+    bad("file `pack.json`: it is not the one that was read a moment ago", "somebody writes this pack right now; apply it again");
 }
 
 // A file that is named by its content.
 std::string read_hashed(int pack, const char* folder, const FileRef& ref, const char* suffix) {
   Descriptor below(openat(pack, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (below.get() < 0) bad(std::string("folder `") + folder + "`: " + errno_text(errno));
+  check_owner(below.get(), std::string("folder `") + folder + "`");
   std::string name = ref.sha256 + suffix;
   std::string bytes = read_file(below.get(), name, static_cast<size_t>(ref.bytes));
   if (bytes.size() != static_cast<size_t>(ref.bytes) || sha256_hex(bytes) != ref.sha256) {
@@ -119,6 +137,15 @@ int64_t compare_pins(const json::Node& judged, const json::Value* here) {
   return threads;
 }
 
+// The digest that the caller has read in pack.json before, given among the pins of this process; or "".
+std::string read_digest(std::string_view pins) {
+  json::Value here = json::parse(pins, size_t{1} << 16, KFR_BAD_ARGUMENT, "read the pins of this process");
+  for (const auto& [name, value] : here.fields) {
+    if (name == "digest") return value.string;
+  }
+  return "";
+}
+
 PackPlan read_plan(const json::Node& node, int64_t threads) {
   json::Fields fields(node);
   PackPlan plan;
@@ -149,6 +176,7 @@ std::vector<PackPlan> read_pack(std::string_view text, const std::string_view* p
   fields.need("digest").string(64);
   fields.need("schema").integer(1, 1);
   fields.need("made").string(64);
+  if (auto study = fields.find("study")) read_id(*study);
   fields.need("target").one_of({target.name()});
   int64_t threads = compare_pins(fields.need("pins"), pins == nullptr ? nullptr : &here);
   if (threads == 0 && device == KFR_HOST) fields.node().fail("missing pin `threads`");
@@ -168,9 +196,10 @@ std::unique_ptr<kfr_pack> open_pack(const std::string& folder, const std::string
   try {
     Descriptor root(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (root.get() < 0) bad(errno_text(errno) + " (expected a folder with pack.json)");
+    check_owner(root.get(), "this folder");
     std::string text = read_file(root.get(), "pack.json", kPackBytesMax);
     std::vector<PackPlan> plans = read_pack(text, pins, device);  // first: what is no pack at all is told in better words
-    check_digest(text);
+    check_digest(text, pins == nullptr ? "" : read_digest(*pins));
     for (const PackPlan& plan : plans) {
       where = "load pack " + ticked(folder) + ": plan " + ticked(plan.id);
       std::string image = read_hashed(root.get(), "code", plan.code, device == KFR_HOST ? ".so" : ".cubin");

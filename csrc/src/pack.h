@@ -18,7 +18,8 @@ namespace kf {
 
 inline constexpr size_t kPackBytesMax = size_t{16} << 20;  // of pack.json
 
-// pins NULL: not compared.
+// pins NULL: not compared. A `digest` among them must be that of pack.json: of a caller who has read it before, and must get no other pack.
+// Whatever belongs to another user than this process's or root, or may be written by everybody, is refused.
 std::unique_ptr<kfr_pack> open_pack(const std::string& folder, const std::string_view* pins, int32_t device);
 
 // What pack.json says, before any other file is touched.

@@ -31,6 +31,7 @@ void read_origin(json::Fields& fields) {
   if (auto node = fields.find("variant")) read_id(*node);
   if (auto node = fields.find("node")) node->integer(0, INT64_MAX);
   if (auto node = fields.find("state")) node->one_of({"proposed", "approved"});
+  if (auto node = fields.find("approved_by")) node->string(256);
   if (auto node = fields.find("source")) read_file_ref(*node, INT64_MAX);
   if (auto node = fields.find("evidence"); node && node->value().kind != json::Value::kObject) node->wrong("an object");
 }

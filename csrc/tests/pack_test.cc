@@ -214,6 +214,43 @@ TEST_F(Pack, LinksPipesAndFoldersAreRefused) {
   expect_refused("file `pack.json`: it is a symbolic link");
 }
 
+TEST_F(Pack, WhatSomebodyElseMayWriteIsRefused) {
+  const std::string parts[] = {folder_.path(), folder_.path() + "/pack.json", folder_.path() + "/code", code(), folder_.path() + "/source"};
+  for (const std::string& part : parts) {
+    fs::perms was = fs::status(part).permissions();
+    fs::permissions(part, was | fs::perms::others_write);
+    expect_refused("everybody may write to it");
+    EXPECT_NE(std::string(error_.hint).find("chmod -R o-w"), std::string::npos);
+    fs::permissions(part, was | fs::perms::group_write);  // of the user's own group, as umask 002 makes files
+    EXPECT_EQ(open(), KFR_OK) << error_.text;
+    fs::permissions(part, was);
+  }
+  if (geteuid() != 0) GTEST_SKIP() << "giving a file away needs root";
+  for (const std::string& part : parts) {
+    ASSERT_EQ(chown(part.c_str(), 4711, 4711), 0);
+    expect_refused("it belongs to user 4711 (expected 0, or root)");
+    EXPECT_NE(std::string(error_.hint).find("cp -r"), std::string::npos);
+    ASSERT_EQ(chown(part.c_str(), 0, 0), 0);
+  }
+  EXPECT_EQ(open(), KFR_OK) << error_.text;
+}
+
+TEST_F(Pack, ADigestThatTheCallerReadBeforeMustBeThatOfTheFile) {
+  auto pins = [](const std::string& digest) { return std::string(kPins).insert(1, "\"digest\": \"" + digest + "\", "); };
+  const std::string digest = sealed_pack(json_).substr(12, 64);
+  EXPECT_EQ(open(pins(digest).c_str()), KFR_OK) << error_.text;
+  for (const std::string& other : {std::string(64, 'a'), digest.substr(0, 10)})
+    expect_refused("it is not the one that was read a moment ago", KFR_BAD_PACK, pins(other).c_str());
+}
+
+TEST_F(Pack, WhoMadeAndWhoApprovedAreForPeople) {
+  write(replaced(replaced(json_, "\"target\"", "\"study\": \"net-0a1b\", \"target\""), "\"state\": \"approved\"",
+                 "\"state\": \"approved\", \"approved_by\": \"ana\""));
+  EXPECT_EQ(open(), KFR_OK) << error_.text;
+  write(replaced(json_, "\"study\": \"net-0a1b\"", "\"study\": \"../net\""));
+  expect_refused("field `pack.study`");
+}
+
 TEST_F(Pack, WhatIsNoPackIsRefused) {
   kfr_pack* pack = nullptr;
   kfr_error error{};

@@ -8,8 +8,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"time"
 
@@ -24,6 +26,7 @@ type pack struct {
 	Digest string         `json:"digest"` // first: sealed
 	Schema int            `json:"schema"`
 	Made   string         `json:"made"`
+	Study  string         `json:"study"` // that wrote it, and may write it again or remove it
 	Target string         `json:"target"`
 	Pins   map[string]any `json:"pins"`
 	Plans  []Winner       `json:"plans"`
@@ -54,7 +57,7 @@ func WritePack(s *store.Store, id, path string, wishes Wishes) (plans []string, 
 		past.review = *wishes.Review
 	}
 	past.exact = past.exact || wishes.Exact
-	content := pack{Schema: card.Schema, Made: time.Now().UTC().Format(time.RFC3339), Target: study.Target, Pins: study.Pins, Plans: []Winner{}}
+	content := pack{Schema: card.Schema, Made: time.Now().UTC().Format(time.RFC3339), Study: id, Target: study.Target, Pins: study.Pins, Plans: []Winner{}}
 	plans = []string{}
 	for _, c := range study.Cards {
 		for _, winner := range past.winnersOf(c) {
@@ -149,6 +152,33 @@ func writeSynced(path string, data []byte) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
+var hashed = regexp.MustCompile(`^[0-9a-f]{64}\.(so|cubin|cc|cu)$`)
+
+// stranger is the first entry below an old pack that no pack has, or "": the old pack is deleted, and only that may be.
+func stranger(path string) (string, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return "", err
+	}
+	for _, entry := range entries {
+		switch name := entry.Name(); {
+		case (name == "code" || name == "source") && entry.IsDir():
+			files, err := os.ReadDir(filepath.Join(path, name))
+			if err != nil {
+				return "", err
+			}
+			for _, file := range files {
+				if !hashed.MatchString(file.Name()) || !file.Type().IsRegular() {
+					return name + "/" + file.Name(), nil
+				}
+			}
+		case name != "pack.json" && name != "signature.json":
+			return name, nil
+		}
+	}
+	return "", nil
+}
+
 // exchange puts the new folder in the place of the old one in one step; the old one, if any, is then at the new one's path.
 func exchange(folder, path string) error {
 	info, err := os.Lstat(path)
@@ -164,6 +194,9 @@ func exchange(folder, path string) error {
 		return err
 	} else if len(entries) > 0 && !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == "pack.json" }) {
 		return errors.New("there is a folder of this name that is no pack (expected a pack's folder, or nothing)")
+	}
+	if name, err := stranger(path); err != nil || name != "" {
+		return errors.Join(err, fmt.Errorf("`%s` lies in it, which no pack has (expected a pack's folder, or nothing)", name))
 	}
 	err = unix.Renameat2(unix.AT_FDCWD, folder, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
 	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {

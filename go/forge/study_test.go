@@ -140,6 +140,27 @@ func TestPackIsNotWrittenOverSomethingElse(t *testing.T) {
 	if err := os.WriteFile(file, []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	annotated := filepath.Join(home, "annotated")
+	if _, err := WritePack(s, "s-test", annotated, Wishes{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := WritePack(s, "s-test", annotated, Wishes{}); err != nil {
+		t.Errorf("writing over an own pack gives %v", err)
+	}
+	for _, name := range []string{"notes.txt", "source/draft.cc", "code/" + strings.Repeat("a", 64)} {
+		if err := os.WriteFile(filepath.Join(annotated, name), []byte("mine"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := WritePack(s, "s-test", annotated, Wishes{}); err == nil || !strings.Contains(err.Error(), "`"+name+"` lies in it, which no pack has") {
+			t.Errorf("writing over a pack with `%s` gives %v", name, err)
+		}
+		if err := os.Remove(filepath.Join(annotated, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := os.RemoveAll(annotated); err != nil {
+		t.Fatal(err)
+	}
 	for _, target := range []string{precious, file, filepath.Join(file, "below")} {
 		if _, err := WritePack(s, "s-test", target, Wishes{}); err == nil || card.AsError(err).Code != card.CodePack || card.AsError(err).Hint == "" {
 			t.Errorf("writing over `%s` gives %v", target, err)

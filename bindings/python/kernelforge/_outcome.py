@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import _core, _ext, _measure, _pack, _pins, _studies
+from . import _core, _ext, _folder, _measure, _pack, _pins, _studies
 from ._outputs import OUTPUTS_PASS, told
 from ._report import SCHEMA, Report, rows_of
 from ._search import Outcome
@@ -45,7 +45,7 @@ def again(job: Job, data: dict[str, Any]) -> Report | None:
     a = job.asked
     if not data["pack"]:
         return Report({**data, "reused": True})
-    if not (job.folder / "pack.json").exists():
+    if not _folder.made_by(job.folder, job.study):
         _write(job, job.folder)
     plans = _pack.read(job.folder)["plans"]
     ready = [p["id"] for p in plans if p["state"] == "approved" and (p["exact"] or not a.exact)]
@@ -60,17 +60,19 @@ def finish(job: Job, found: Outcome, *, written: bool = False) -> Report:
     """Try the winners on the whole model, keep or withdraw the pack, store the report.
 
     Args:
-        written: the pack lies in its place, with approvals of its own, and is tried there.
+        written: the study's pack lies in its place, with approvals of its own, and is tried there.
 
     Raises:
         VerifyFault: the model's outputs are not as right as eager's; the pack is withdrawn, the stored result says so.
     """
     a = job.asked
+    written = written and _folder.made_by(job.folder, job.study)
     runs = _studies.load(job.study, job.store)["runs"] if job.cards else []
     plans: list[dict[str, Any]] = []
     trial = _Trial()
     if job.cards:
         _pack.forget(job.folder)  # what an earlier call of this process serves is measured anew
+        _studies.take_approvals(job.study, job.store, job.folder)
         with _place_of_trial(job, written) as folder:
             plans = [p for p in _pack.read(folder)["plans"] if p["exact"] or not a.exact]
             if any(p["state"] == "approved" for p in plans):
@@ -78,7 +80,7 @@ def finish(job: Job, found: Outcome, *, written: bool = False) -> Report:
         # A pack without plans would say nothing, and an older one of this study says what holds no more.
         nothing = not plans and a.out is None
         if trial.refused or nothing:
-            _pack.remove(job.folder)
+            _folder.remove(job.folder, job.study)
         elif plans:
             if not written:
                 _write(job, job.folder)

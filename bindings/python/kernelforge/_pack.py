@@ -1,29 +1,29 @@
 """Packs in this process: read, apply, restore, disabled, approve.
 
-It owns which packs are published and the checks that need no compiler: schema, state, pins. Hashes and code are the runtime's, on opening.
-Applying needs torch and the extension only: no Go, no compiler, no network.
+It owns which packs are published, and that their pins are this process's. Reading is `_folder.py`'s, signatures are `_trust.py`'s, hashes and code the
+runtime's, on opening. Applying needs torch and the extension only: no Go, no compiler, no network.
 """
 
 from __future__ import annotations
 
 import contextlib
+import getpass
 import json
 import logging
 import os
-import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import _ext, _pins, _settings
+from . import _ext, _pins, _settings, _trust
+from ._folder import REPLACE, folder_of, read, read_signed
 from ._place import HOST, Place, place_of
-from ._seal import intact, seal
+from ._seal import seal
 from .errors import PackFault, UsageFault
 
 log = logging.getLogger("kernelforge")
-SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -41,63 +41,7 @@ _packs: dict[
 ] = {}  # in the order of applying; a later pack wins where two guards are the same
 
 
-# ---- reading ----------------------------------------------------------------------------------------------------
-
-
-def folder_of(pack: str | os.PathLike[str]) -> Path:
-    """Return the folder of a pack named by its folder or its pack.json."""
-    path = Path(pack).expanduser().absolute()
-    return path.parent if path.name == "pack.json" else path
-
-
-def read(pack: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the document `pack.json` of a pack.
-
-    Raises:
-        PackFault: no pack there, damaged, or of a newer schema.
-    """
-    folder = folder_of(pack)
-    file = folder / "pack.json"
-    try:
-        str(folder).encode()  # the extension takes names as UTF-8
-    except UnicodeEncodeError as e:
-        raise PackFault(
-            f"load pack {str(folder)!a}: its name is no text in this locale",
-            hint="set a locale of UTF-8 (`LC_ALL=C.UTF-8`) or PYTHONUTF8=1, or rename the folder",
-        ) from e
-    try:
-        text = file.read_bytes()
-        document = json.loads(text)
-        schema, plans = document["schema"], document["plans"]
-        pins = document["pins"]
-    except FileNotFoundError as e:
-        raise PackFault(
-            f"load pack `{folder}`: there is no `pack.json` in it",
-            hint="a pack is a folder that `kernelforge optimize --out` wrote",
-        ) from e
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as e:
-        raise PackFault(f"load pack `{folder}`: `pack.json` is damaged ({e})", hint=_REPLACE) from e
-    if schema != SCHEMA:
-        raise PackFault(
-            f"load pack `{folder}`: it has schema {schema} (expected {SCHEMA})",
-            hint="install the kernelforge that wrote it, or a newer one",
-        )
-    whole = isinstance(plans, list) and isinstance(pins, dict)
-    if not whole or not all(
-        isinstance(p, dict) and p.keys() >= {"id", "state", "call", "exact"} for p in plans
-    ):
-        raise PackFault(
-            f"load pack `{folder}`: `pack.json` is damaged (plans or pins have the wrong type)", hint=_REPLACE
-        )
-    if not intact(text):
-        raise PackFault(
-            f"load pack `{folder}`: `pack.json` is damaged or was edited (its digest is that of another text)",
-            hint=_REPLACE,
-        )
-    return document  # type: ignore[no-any-return]
-
-
-_REPLACE = "copy it again from where it was made, or search again with `kernelforge optimize`"
+# ---- whether a pack fits here --------------------------------------------------------------------------------------
 
 
 def check_pins(folder: Path, document: dict[str, Any], here: dict[str, Any]) -> None:
@@ -169,6 +113,7 @@ def apply(
     exact: bool = False,
     strict: bool = True,
     device: Any = None,
+    trust: _trust.Trust = None,
 ) -> list[str]:
     """Serve the approved plans of one or several packs in this process, beside those that are already served.
 
@@ -177,12 +122,15 @@ def apply(
         exact: serve only plans that were bitwise equal to eager on everything judged.
         strict: raise for a pack that cannot be used; False logs a warning and leaves eager running.
         device: CUDA device that packs for CUDA serve on, `cuda:1`; None: torch's current one, or the one that the pack was judged on.
+        trust: public keys: only packs that one of them has signed are served. A file of `kernelforge keygen`, 64 hexadecimal digits, or several.
 
     Returns:
         Ids of the plans that serve now from these packs.
 
     Raises:
-        PackFault: damaged, or judged on another machine, torch or thread count; nothing of this call is published then.
+        PackFault: damaged, writable by others, not signed by a trusted key, or judged on another machine, torch or thread count; nothing of this call is
+            published then.
+        UsageFault: a key that is none.
         EnvironmentFault: no extension for this torch.
 
     Example:
@@ -193,12 +141,13 @@ def apply(
     if _settings.read().disabled:
         log.warning("KERNELFORGE_DISABLE is set: no pack is served, eager runs")
         return []
+    keys = _trust.keys_of(trust)
     extension = _ext.load()
     with _lock:
         found: dict[Path, _Published] = {}
         for name in names:
             try:
-                found[folder_of(name)] = _open(extension, folder_of(name), exact, device)
+                found[folder_of(name)] = _open(extension, folder_of(name), exact, device, keys)
             except PackFault as e:
                 if strict:
                     raise
@@ -220,16 +169,18 @@ def apply(
     return [i for p in found for i in serving.get(str(p), [])]
 
 
-def _open(extension: Any, folder: Path, exact: bool, device: Any) -> _Published:
-    document = read(folder)
+def _open(extension: Any, folder: Path, exact: bool, device: Any, keys: list[bytes] | None) -> _Published:
+    document, digest, signature = read_signed(folder)
+    if keys is not None:
+        _trust.check(folder, digest, signature, keys)
     place = place_for(folder, document, device)
     here = pins_here(folder, extension, place)
     check_pins(folder, document, here)
-    given = json.dumps({**here, "toolchain": document["pins"].get("toolchain", "")})
+    given = json.dumps({**here, "toolchain": document["pins"].get("toolchain", ""), "digest": digest})
     try:
         opened = extension.pack_open(str(folder), given, place.device)
     except (RuntimeError, ValueError) as e:
-        raise PackFault(f"load pack `{folder}`: {e}", hint="" if "hint:" in str(e) else _REPLACE) from e
+        raise PackFault(f"load pack `{folder}`: {e}", hint="" if "hint:" in str(e) else REPLACE) from e
     by_id = {p.id: p for p in opened}
     chosen = [p for p in document["plans"] if p["state"] == "approved" and (p["exact"] or not exact)]
     plans = {f"{place.device} {_guard(p)}": (p["id"], by_id[p["id"]]) for p in chosen}
@@ -305,19 +256,6 @@ def forget(folder: Path) -> None:
             restore(folder)
 
 
-def remove(folder: Path) -> None:
-    """Stop serving a pack and delete it; a folder that is no pack stays."""
-    forget(folder)
-    if (folder / "pack.json").is_file():
-        try:
-            shutil.rmtree(folder)
-        except OSError as e:
-            raise PackFault(
-                f"delete pack `{folder}`: {e.strerror or e}",
-                hint="delete it by hand: its plans must not be served",
-            ) from e
-
-
 def applied() -> dict[str, list[str]]:
     """Return the packs that this process has applied, with the ids of their plans that serve: a later pack may have taken a guard over."""
     with _lock:
@@ -349,7 +287,7 @@ def disabled() -> Iterator[None]:
 
 
 def approve(pack: str | os.PathLike[str], plans: Sequence[str] | None = None) -> list[str]:
-    """Mark proposed plans of a pack as approved, so that `apply` serves them; return their ids.
+    """Mark proposed plans of a pack as approved, so that `apply` serves them; return their ids. A study that writes the pack again keeps what was approved.
 
     Args:
         pack: folder of a pack.
@@ -368,7 +306,8 @@ def approve(pack: str | os.PathLike[str], plans: Sequence[str] | None = None) ->
             raise UsageFault(
                 f"approve plan `{i}` of `{folder_of(pack)}`: it has no such plan (found {', '.join(known) or 'none'})"
             )
-        known[i]["state"] = "approved"
+        if known[i]["state"] == "proposed":
+            known[i] |= {"state": "approved", "approved_by": getpass.getuser()}
     if wanted:
         try:
             write_whole(folder_of(pack) / "pack.json", seal(document))

@@ -121,12 +121,14 @@ def scratch_folder() -> Path:
 
 
 def pack_place(folder: Path) -> Path:
-    """Return a folder that a pack can be written to: absent, empty, or a pack; its parent is made and tried.
+    """Return a folder that a pack can be written to: absent, empty, or a pack and nothing else; its parent is made and tried.
 
     Raises:
         UsageFault: something else lies there.
         EnvironmentFault: its parent cannot be written.
     """
+    from ._folder import strangers
+
     hint = "name a new folder, an empty one, or that of a pack with `out` (--out)"
     try:
         there = folder.is_symlink() or folder.exists()
@@ -134,6 +136,11 @@ def pack_place(folder: Path) -> Path:
             raise UsageFault(f"write the pack `{folder}`: a file of this name is there", hint=hint)
         if there and any(folder.iterdir()) and not (folder / "pack.json").is_file():
             raise UsageFault(f"write the pack `{folder}`: this folder is no pack, and not empty", hint=hint)
+        if there and (others := strangers(folder)):
+            raise UsageFault(
+                f"write the pack `{folder}`: `{others[0]}` lies in it, which no pack has and writing would delete",
+                hint="move it away, or name another folder with `out` (--out)",
+            )
     except OSError as e:
         raise EnvironmentFault(f"write the pack `{folder}`: {e.strerror or e}", hint=hint) from e
     writable_folder(

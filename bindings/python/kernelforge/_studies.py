@@ -13,7 +13,7 @@ from typing import Any
 
 from . import _core, _settings
 from ._report import Report
-from .errors import UsageFault
+from .errors import PackFault, UsageFault
 
 
 def studies(store: str | os.PathLike[str] | None = None) -> list[dict[str, Any]]:
@@ -146,6 +146,25 @@ def trees(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
             }
         )
     return out
+
+
+def take_approvals(study: str, store: str | os.PathLike[str], pack: Path) -> None:
+    """Tell a study which of its waiting winners were approved in its pack's folder alone, so that the pack that it writes next has them approved."""
+    from ._folder import read
+
+    try:
+        document = read(pack)
+    except PackFault:
+        return  # there is none, or nothing in it is to be believed
+    if document.get("study") != study:
+        return
+    waiting = set(load(study, store)["waiting"])
+    by: dict[str, list[str]] = {}
+    for plan in document["plans"]:
+        if plan["state"] == "approved" and plan.get("approved_by") and plan["id"] in waiting:
+            by.setdefault(str(plan["approved_by"]), []).append(plan["id"])
+    for who, plans in by.items():
+        _core.call("store.approve", store=str(store), study=study, plans=plans, by=who)
 
 
 def approve_study(

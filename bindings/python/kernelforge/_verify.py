@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from . import _ext, _pack
+from . import _ext, _pack, _trust
 from ._child import Child, environment
 from ._measure import median_interval
 from ._place import Place
@@ -31,6 +31,8 @@ def verify(
     seed: int = 0,
     blocks: int = 40,
     accept: bool = False,
+    trust: _trust.Trust = None,
+    rebuild: bool = False,
     plan_seconds: float = PLAN_SECONDS,
 ) -> dict[str, Any]:
     """Judge a pack again in a fresh process and return what was found. Plans that are only proposed are judged like the others, and stay proposed.
@@ -40,22 +42,30 @@ def verify(
         seed: chance of inputs and order.
         blocks: pairs of timings a plan.
         accept: if everything passes, write this machine's pins into the pack, so that it is served here.
+        trust: public keys; a pack that none of them has signed is not even loaded.
+        rebuild: compile every source again first and compare the code; one that differs on the same compiler and machine does not pass, and is not run.
         plan_seconds: time that the start of the process, and each plan, may take; then the process is killed.
 
     Returns:
-        {"passed", "plans": [{"id", "overload", "state", "status", "detail", "ratio", "low", "high", "eager_us", "kernelforge_us"}], "pins": {name: [pack's, here]}}
+        {"passed", "plans": [{"id", "overload", "state", "status", "detail", "ratio", "low", "high", "eager_us", "kernelforge_us"}], "pins": {name: [pack's, here]}},
+        and with `rebuild`: {"rebuild": {"toolchain": [pack's, here], "plans": [{"id", "status", "detail"}]}}
 
     Raises:
-        PackFault: the pack cannot be read.
-        VerifyFault: the process died while it ran a plan, or a plan did not end in time (which one is in the text).
+        PackFault: the pack cannot be read, or is not signed by a trusted key.
+        VerifyFault: code that is not its source's; or the process died while it ran a plan, or a plan did not end in time (which one is in the text).
 
     Example:
         >>> kernelforge.verify("resnet50.kfpack")["passed"]
         True
     """
     folder = _pack.folder_of(pack)
-    threads = _pack.read(folder)["pins"].get("threads")
-    command = ["-m", "kernelforge._verify", str(folder), str(seed), str(blocks)]
+    document, digest, signature = _pack.read_signed(folder)
+    keys = _trust.keys_of(trust)
+    if keys is not None:
+        _trust.check(folder, digest, signature, keys)
+    built = _rebuilt(folder, document) if rebuild else {}
+    threads = document["pins"].get("threads")
+    command = ["-m", "kernelforge._verify", str(folder), digest, str(seed), str(blocks)]
     last, code, talk = _followed(command, environment(threads), plan_seconds)
     if code != 0 or "passed" not in last:
         if "error" in last:
@@ -72,10 +82,26 @@ def verify(
             + (f" ({tail[-1]})" if tail else ""),
             hint="do not apply this pack here; search again with `kernelforge optimize`",
         )
+    last |= built
     if accept and last["passed"]:
-        _accept(folder, {name: here for name, (_, here) in last["pins"].items()})
+        _accept(folder, digest, {name: here for name, (_, here) in last["pins"].items()})
         last["accepted"] = True
     return last
+
+
+def _rebuilt(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
+    """Compile the sources again; refuse code that is not theirs before it is loaded."""
+    from ._rebuild import rebuild
+
+    place = _pack.place_for(folder, document)
+    found = rebuild(folder, document, place, _pack.pins_here(folder, _ext.load(), place))
+    for plan in found["plans"]:
+        if plan["status"] in ("differs", "fails"):
+            raise VerifyFault(
+                f"verify `{folder}`: plan {plan['id']}: {plan['detail']}",
+                hint="do not apply this pack: what it runs cannot be read; search again with `kernelforge optimize`",
+            )
+    return {"rebuild": found}
 
 
 def _followed(
@@ -89,22 +115,34 @@ def _followed(
         return last, child.code(), child.talk()
 
 
-def _accept(folder: Path, pins: dict[str, Any]) -> None:
+def _accept(folder: Path, digest: str, pins: dict[str, Any]) -> None:
     from ._report import write_whole
 
-    document = _pack.read(folder)
+    document = _read(folder, digest)
     document["pins"].update(pins)
     write_whole(folder / "pack.json", seal(document))
+
+
+def _read(folder: Path, digest: str) -> dict[str, Any]:
+    """Return the document of the pack that was meant."""
+    document, found, _ = _pack.read_signed(folder)
+    if found != digest:
+        raise PackFault(
+            f"verify `{folder}`: the pack was changed meanwhile", hint="somebody writes it; verify it again"
+        )
+    return document
 
 
 # ---- in the fresh process ---------------------------------------------------------------------------------------
 
 
-def judge(folder: Path, seed: int, blocks: int, tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Judge every plan of a pack in this process. `tell` hears which plan begins, so that a crash has a name."""
+def judge(
+    folder: Path, digest: str, seed: int, blocks: int, tell: Callable[[dict[str, Any]], None]
+) -> dict[str, Any]:
+    """Judge every plan of the pack with this digest in this process. `tell` hears which plan begins, so that a crash has a name."""
     import torch
 
-    document = _pack.read(folder)
+    document = _read(folder, digest)
     torch.set_num_threads(int(document["pins"].get("threads", torch.get_num_threads())))
     place = _pack.place_for(folder, document)
     extension = _ext.load()
@@ -242,7 +280,7 @@ def _main(argv: list[str]) -> int:
         print(json.dumps(line), flush=True)
 
     try:
-        tell(judge(Path(argv[0]), int(argv[1]), int(argv[2]), tell))
+        tell(judge(Path(argv[0]), argv[1], int(argv[2]), int(argv[3]), tell))
     except PackFault as e:
         tell({"error": {"text": e.text, "hint": e.hint}})
         return 4

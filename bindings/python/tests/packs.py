@@ -36,13 +36,17 @@ def source(body: str) -> str:
 
 
 def compiled(text: str, folder: Path) -> bytes:
-    """Return the shared object of a source, built as the product builds it."""
+    """Return the shared object of a source, built as the product builds it, file names included: they are in the object."""
     compiler = _settings.compiler()
     assert compiler is not None
-    (folder / "k.cc").write_text(text)
-    command = [compiler, *_flags(), f"-I{PRELUDE.parent}", str(folder / "k.cc"), "-o", str(folder / "k.so")]
-    subprocess.run(command, check=True, capture_output=True, text=True)
-    return (folder / "k.so").read_bytes()
+    source, made = folder / "candidate.cc", folder / "candidate.so"
+    source.write_text(text)
+    command = [compiler, *_flags(), f"-I{PRELUDE.parent}", "-o", made.name, source.name]
+    subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder)
+    image = made.read_bytes()
+    source.unlink()
+    made.unlink()
+    return image
 
 
 def tensor(name: str | None = None, alias: int | None = None) -> dict[str, Any]:
@@ -64,8 +68,6 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     text = source(body)
     image = compiled(text, folder)
-    (folder / "k.cc").unlink()
-    (folder / "k.so").unlink()
     hashes = {}
     for kind, data, ending in (("code", image, "so"), ("source", text.encode(), "cc")):
         digest = hashlib.sha256(data).hexdigest()

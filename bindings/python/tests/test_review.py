@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import kernelforge
-from kernelforge import _pack
+from kernelforge import _core, _pack, _settings, _studies
 from kernelforge.errors import UsageFault
 from small_net import command, optimize
 
@@ -92,6 +92,10 @@ def test_what_was_approved_serves_in_the_next_call_and_is_measured(net, by):
     assert sorted(data["plans"]) == sorted(approved)
     assert data["outputs"]["status"] == "ok"
     assert _hits(net) >= 1
+    store = str(_settings.read().store)
+    _studies.take_approvals(data["study"], store, _pack.folder_of(data["pack"]))  # as every search does first
+    _core.call("pack.write", store=store, study=data["study"], path=data["pack"], review=True)
+    assert {p["state"] for p in _pack.read(data["pack"])["plans"] if p["id"] in approved} == {"approved"}
     again = optimize(net, review=True)
     assert again is net[0]
     assert _report()["reused"]

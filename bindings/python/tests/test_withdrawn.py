@@ -75,6 +75,17 @@ def test_a_model_that_is_slower_withdraws_the_pack_and_one_that_is_not_surely_fa
     assert data["model"]["finding"] == "no gain of the whole model shown"
     assert data["pack"]
     assert "no gain of the whole model shown" in str(kernelforge.report())
+    _times(monkeypatch, SLOWER)
+    import packs
+
+    other = packs.write(
+        tmp_path / "other"
+    )  # of no study: `--out` names it, and the pack that would replace it is withdrawn
+    before = _pack.read(other)
+    optimize(net, candidates=5, seed=1, out=other)
+    assert kernelforge.report().to_dict()["withdrawn"]
+    assert _pack.read(other) == before
+    assert _pack.applied() == {}
 
 
 def test_a_search_that_is_interrupted_while_the_model_is_measured_leaves_no_pack(net, monkeypatch, tmp_path):

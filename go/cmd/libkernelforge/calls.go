@@ -56,6 +56,10 @@ var operations = map[string]operation{
 	"judge.weigh":     operate(weigh),
 	"redteam.files":   operate(listCorpus),
 	"redteam.start":   operate(startCorpus),
+	"rebuild.start":   operate(startRebuild),
+	"rebuild.poll":    operate(pollRebuild),
+	"key.make":        operate(makeKey),
+	"key.sign":        operate(sign),
 }
 
 // operate makes an operation of a function that takes its request as a struct. The request is read strictly.

@@ -31,6 +31,8 @@ COMMANDS = {
     "verify": "judge a pack again on this machine, in a fresh process",
     "redteam": "put kernels that are known to be wrong, and right ones, through the judge",
     "approve": "serve winners that were proposed with --review",
+    "keygen": "make a pair of keys for signing packs",
+    "sign": "sign a pack, so that `--trust` takes it",
     "cache": "show or clear what kernelforge keeps on disk",
 }
 

@@ -58,6 +58,15 @@ def add_store(p: argparse.ArgumentParser) -> None:
     p.add_argument("--store", help="store file or folder; default: see `kernelforge cache`")
 
 
+def add_trust(p: argparse.ArgumentParser) -> None:
+    p.add_argument(
+        "--trust",
+        action="append",
+        metavar="PUBKEY",
+        help="take only packs that this key has signed (repeatable): a file that `kernelforge keygen` wrote, or 64 hexadecimal digits",
+    )
+
+
 def study_of(name: str | None, args: argparse.Namespace) -> str | None:
     """Return the study that is meant: its own name, or the newest one of the model that name and shape options name."""
     from .._studies import studies

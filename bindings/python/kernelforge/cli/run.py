@@ -26,6 +26,7 @@ def add(p: argparse.ArgumentParser) -> None:
         "--device",
         help="CUDA device that packs for CUDA serve on; default: torch's current one, or the one they were judged on",
     )
+    options.add_trust(p)
     p.add_argument("--stats", metavar="FILE", help="write the dispatch counters to FILE when the script ends")
     p.add_argument(
         "--strict", action="store_true", help="fail if a pack cannot be used; default: say so and run eager"
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     if args.stats:
         _settings.file_place(args.stats, "--stats")
         os.environ["KERNELFORGE_STATS"] = str(Path(args.stats).absolute())
-    served = apply_named(args.pack, args.threads, strict=args.strict, device=args.device)
+    served = apply_named(args.pack, args.threads, strict=args.strict, device=args.device, trust=args.trust)
     options.say(
         f"kernelforge: {served} plans serve `{args.script}`"
         if served
@@ -71,7 +72,13 @@ def _is_ours(filename: str) -> bool:
     return filename == __file__ or "runpy" in filename
 
 
-def apply_named(packs: list[str], threads: int | None, strict: bool, device: str | None = None) -> int:
+def apply_named(
+    packs: list[str],
+    threads: int | None,
+    strict: bool,
+    device: str | None = None,
+    trust: list[str] | None = None,
+) -> int:
     """Apply the packs that were named, else those of KERNELFORGE_PACK, else all in the packs folder that fit here; return the number of plans."""
     from .. import _pack
 
@@ -82,7 +89,7 @@ def apply_named(packs: list[str], threads: int | None, strict: bool, device: str
     settings = _settings.read()
     named: list[str | Path] = [*packs] or [*settings.packs]
     if named:
-        return len(_pack.apply(named, strict=strict, device=device))
+        return len(_pack.apply(named, strict=strict, device=device, trust=trust))
     # A name with a dot in front is a pack that is being written.
     found = sorted(p.parent for p in settings.pack_folder.glob("[!.]*/pack.json"))
-    return len(_pack.apply(found, strict=False, device=device)) if found else 0
+    return len(_pack.apply(found, strict=False, device=device, trust=trust)) if found else 0

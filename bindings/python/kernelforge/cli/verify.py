@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from .. import _settings
 from .._report import table
@@ -26,6 +27,12 @@ def add(p: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="time that a plan may take before it counts as hanging (600)",
     )
+    options.add_trust(p)
+    p.add_argument(
+        "--rebuild",
+        action="store_true",
+        help="compile every source again first and compare the code, to the bit where compiler and machine are the pack's",
+    )
     p.add_argument(
         "--accept",
         action="store_true",
@@ -42,7 +49,15 @@ def run(args: argparse.Namespace) -> int:
         named = packs / args.pack
         folder = named if named.is_dir() else packs / str(options.study_of(args.pack, args))
         folder = folder if folder.is_dir() else Path(args.pack)
-    found = verify(folder, seed=args.seed, blocks=args.blocks, accept=args.accept, plan_seconds=args.plan_s)
+    found = verify(
+        folder,
+        trust=args.trust,
+        rebuild=args.rebuild,
+        seed=args.seed,
+        blocks=args.blocks,
+        accept=args.accept,
+        plan_seconds=args.plan_s,
+    )
     rows = []
     for p in found["plans"]:
         numbers = (
@@ -76,6 +91,8 @@ def run(args: argparse.Namespace) -> int:
             for name, (theirs, here) in found["pins"].items()
         ),
     ]
+    if "rebuild" in found:
+        lines += _rebuilt(found["rebuild"])
     ok = sum(p["status"] == "ok" for p in found["plans"])
     lines.append(
         f"{ok} of {len(found['plans'])} plans passed: outputs as eager's, none slower than eager"
@@ -88,3 +105,11 @@ def run(args: argparse.Namespace) -> int:
         )
     options.emit(args, found, "\n".join(lines))
     return 0 if found["passed"] else 4
+
+
+def _rebuilt(found: dict[str, Any]) -> list[str]:
+    equal = sum(p["status"] == "equal" for p in found["plans"])
+    lines = [
+        f"rebuilt: the code of {equal} of {len(found['plans'])} plans is, bit for bit, that of its source"
+    ]
+    return lines + [f"plan {p['id']} is not compared: {p['detail']}" for p in found["plans"] if p["detail"]]

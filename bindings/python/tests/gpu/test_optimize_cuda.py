@@ -16,6 +16,7 @@ import torch
 import kernelforge
 from device_worker import PLACE
 from kernelforge import _core, _ext, _nvrtc, _pack, _pins
+from kernelforge._rebuild import rebuild
 from kernelforge._seal import seal
 from kernelforge.errors import EnvironmentFault, PackFault
 from on_cuda import need_gpu
@@ -105,6 +106,15 @@ def test_the_pack_names_what_it_was_judged_on(optimized: tuple[Any, Any]) -> Non
     assert document["pins"] == _pins.pins(_ext.load().abi(), place=PLACE)
     code = sorted(p.suffix for p in (Path(report["pack"]) / "code").iterdir())
     assert set(code) == {".cubin"}, code
+
+
+def test_the_code_of_the_pack_is_that_of_its_sources(optimized: tuple[Any, Any]) -> None:
+    """The same NVRTC makes the same cubin, to the bit."""
+    report, _ = optimized
+    folder = Path(report["pack"])
+    document = _pack.read(folder)
+    found = rebuild(folder, document, PLACE, document["pins"])
+    assert {p["status"] for p in found["plans"]} == {"equal"}, found
 
 
 def test_what_serves_is_what_explain_says(made: tuple[Any, Any], optimized: tuple[Any, Any]) -> None:

@@ -1,0 +1,227 @@
+"""Guard fuzz (bench/guard.py): a seeded sample of its calls, and that it sees what it is there to see: wrong plans, wide guards, crashes, hangs."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+BENCH = Path(__file__).resolve().parents[3] / "bench"
+
+
+@pytest.fixture
+def guard(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCH))
+    spec = importlib.util.spec_from_file_location("bench_guard", BENCH / "guard.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_call_is_eagers_and_every_fall_back_has_a_reason(guard, tmp_path):
+    data = guard.measure("host", 1500, 1, 500, out=tmp_path / "guard.json", few=True)
+    assert data["failures"] == []
+    assert (data["guard_calls"], data["wrong"], data["crashes"]) == (1500, 0, 0)
+    assert data["served"] >= 300
+    assert data["reasons"].keys() >= {
+        "no_match",
+        "key_set",
+        "dtype",
+        "empty",
+        "overlap",
+        "alignment",
+        "threads",
+        "settings",
+        "deterministic",
+    }
+    hooked = {row["overload"] for row in guard_table()}
+    assert data["by_op"].keys() == hooked
+    assert sum(op["served"] > 0 for op in data["by_op"].values()) >= 60
+    assert json.loads((tmp_path / "guard.json").read_text()) == data
+
+
+def guard_table():
+    from kernelforge import _ext
+
+    return _ext.load().op_table()
+
+
+# ---- it sees what it is there to see ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small(guard, clean):
+    """A checker of relu alone, whose plan's body a test gives."""
+    import guard_calls
+    from guard_check import Checker
+
+    import handmade
+    from kernelforge import _ext
+
+    base = next(b for b in guard_calls.bases("cpu") if b.name == "aten::relu" and b.maker == "hand")
+
+    def make(body, **changes):
+        kernel = handmade.kernel(base.call, body, "out0_numel")
+        plan = handmade.plan_json(base.call, kernel, **changes)
+        opened = _ext.load().plan_open(plan, handmade.image(kernel.source()), "cpu")
+        _ext.load().publish([opened])
+        return Checker([base], [opened], "cpu")
+
+    yield make
+    _ext.load().unpublish()
+
+
+def found(checker, calls=60):
+    return [f["wrong"] for n in range(calls) if (f := checker.check(3, n))["wrong"]]
+
+
+def test_a_right_plan_is_served_and_nothing_is_found(small):
+    checker = small("    out0[i] = self[i] < 0 ? 0 : self[i];")
+    assert found(checker) == []
+    assert any(checker.check(3, n)["hits"] for n in range(60))
+
+
+def test_a_wrong_value_of_one_element_is_found(small):
+    wrong = found(small("    out0[i] = self[i] < 0 ? 0 : self[i] * (i == 7 ? 1.0001f : 1);"))
+    assert wrong and all("is not eager's by the rule" in w for w in wrong)
+
+
+def test_a_changed_input_is_found(small):
+    body = "    out0[i] = self[i] < 0 ? 0 : self[i]; if (i == 0) self[3] += 1;"
+    assert any("value" in w for w in found(small(body)))
+
+
+def test_a_guard_that_is_wider_than_its_plan_is_found(small):
+    """The checker knows each plan's call from the bases: here it is told of another one."""
+    checker = small("    out0[i] = self[i] < 0 ? 0 : self[i];")
+    (plan,) = checker._call_of
+    checker._call_of = {plan: checker._call_of[plan].replace("relu", "silu")}
+    checker._plan_of = {}
+    assert any("served a call that is not its own" in w for w in found(checker))
+
+
+def test_a_plan_that_does_not_serve_its_own_call_is_found(small):
+    from kernelforge import _ext
+
+    checker = small("    out0[i] = self[i] < 0 ? 0 : self[i];")
+    _ext.load().unpublish()
+    assert any("fell back" in w for w in found(checker))
+
+
+def test_differences_of_every_kind_are_told(guard):
+    from guard_check import Run, _differs, _facts, close
+
+    x = torch.tensor([1.0, float("nan"), -0.0])
+
+    def run(t, memory=None):
+        return Run(
+            facts=[_facts(t)],
+            values=[t],
+            memory=[memory if memory is not None else torch.zeros(3, dtype=torch.uint8)],
+        )
+
+    assert _differs(run(x), run(x.clone()), run(x), None) == ""
+    for other in (x.double(), x.reshape(1, 3), x.requires_grad_(), torch._neg_view(x.detach())):
+        assert "tensor 0 is" in _differs(run(other), run(x.detach()), run(x.detach()), None)
+    x = x.detach()
+    assert "the bits of a zero" in _differs(run(x * torch.tensor([1, 1, -1])), run(x), run(x), None)
+    assert "memory beside" in _differs(run(x, torch.ones(3, dtype=torch.uint8)), run(x), run(x), None)
+    assert "eager `ValueError: b`" in _differs(
+        Run(error="ValueError: a"), Run(error="ValueError: b"), Run(), None
+    )
+    assert _differs(Run(error="ValueError: a"), run(x), run(x), None)
+    assert not close(torch.tensor([1.0]), torch.tensor([1.0001]), 1.0)
+    assert not close(torch.tensor([1.0]), torch.tensor([float("inf")]), 1.0)
+    assert close(torch.tensor([1.0]), torch.tensor([1.0 + 1e-7]), 1.0)
+
+
+def test_the_same_number_makes_the_same_call(guard):
+    import guard_calls
+    from guard_check import draft_of
+
+    bases = guard_calls.bases("cpu")
+    for number in range(0, 400, 7):
+        a, b = draft_of(bases, "cpu", 5, number), draft_of(bases, "cpu", 5, number)
+        assert (a.call, a.notes, a.way) == (b.call, b.notes, b.way)
+        for x, y in zip(a.tensors(), b.tensors(), strict=True):
+            assert type(x) is type(y)
+            if type(x) is torch.Tensor and x.layout is torch.strided and not x.is_meta and not x.is_nested:
+                assert x.data_ptr() % 16 == y.data_ptr() % 16
+                assert x.stride() == y.stride()
+
+
+# ---- a child that dies ------------------------------------------------------------------------------------------------
+
+CHILD = """
+import json, os, sys, time
+if "--alone" in sys.argv:
+    os.kill(os.getpid(), ALONE)
+first, calls = int(sys.argv[sys.argv.index("--first") + 1]), 6
+print(json.dumps({"begin": -1}), flush=True)
+for n in range(first, calls):
+    print(json.dumps({"begin": n, "overload": "aten::relu"}), flush=True)
+    if n == 2:
+        os.kill(os.getpid(), 11)
+    if n == 4:
+        time.sleep(60)
+    print(json.dumps({"done": n, "overload": "aten::relu", "notes": ["size"], "error": "", "hits": n % 2, "reasons": {"empty": 1}, "wrong": ""}), flush=True)
+"""
+
+
+def test_a_crash_and_a_hang_are_counted_and_the_rest_is_made(guard, tmp_path, monkeypatch):
+    child = tmp_path / "child.py"
+    child.write_text(CHILD.replace("ALONE", "0"))
+    monkeypatch.setattr(guard, "CALL_SECONDS", 1.0)
+    args = guard.parser().parse_args(["--calls", "6", "--seed", "9"])
+    result = guard.Result(
+        tmp_path / "r.json", {"seed": 9, "target": "host", "jobs": 1, "build": "x"}, fresh=True
+    )
+    guard.fuzz(result, args, [sys.executable, str(child)])
+    data = json.loads((tmp_path / "r.json").read_text())
+    assert (data["guard_calls"], data["crashes"], data["wrong"], data["next"]) == (6, 2, 0, [6])
+    assert data["reasons"] == {"empty": 4}
+    assert data["by_op"] == {
+        "aten::relu": {
+            "calls": 6,
+            "served": 3,
+            "reasons": {"empty": 4},
+            "wrong": 0,
+            "crashes": 2,
+            "eager_crashes": 0,
+        }
+    }
+    crash, hang = data["failures"]
+    assert "ended with code -11" in crash["detail"] and crash["again"].endswith("--seed 9 --only 2")
+    assert "no answer in 1 s" in hang["detail"]
+    again = guard.Result(
+        tmp_path / "r.json", {"seed": 9, "target": "host", "jobs": 1, "build": "x"}, fresh=False
+    )
+    assert again.data["next"] == [6]
+    other = guard.Result(
+        tmp_path / "r.json", {"seed": 9, "target": "host", "jobs": 1, "build": "y"}, fresh=False
+    )
+    assert other.data["next"] == [0]
+
+
+def test_a_crash_of_torch_alone_is_told_apart(guard, tmp_path, monkeypatch):
+    child = tmp_path / "child.py"
+    child.write_text(CHILD.replace("ALONE", "11"))
+    args = guard.parser().parse_args(["--calls", "3"])
+    result = guard.Result(
+        tmp_path / "r.json", {"seed": 1, "target": "host", "jobs": 1, "build": "x"}, fresh=True
+    )
+    guard.fuzz(result, args, [sys.executable, str(child)])
+    assert (result.data["guard_calls"], result.data["crashes"], result.data["eager_crashes"]) == (3, 0, 1)
+    assert result.data["failures"] == []
+
+
+def test_a_child_that_never_begins_is_an_error_and_no_crash(guard, tmp_path):
+    args = guard.parser().parse_args(["--calls", "6"])
+    result = guard.Result(
+        tmp_path / "r.json", {"seed": 1, "target": "host", "jobs": 1, "build": "x"}, fresh=True
+    )
+    with pytest.raises(RuntimeError, match="ended with code 3 before its next call"):
+        guard.fuzz(result, args, [sys.executable, "-c", "raise SystemExit(3)"])
+    assert result.data["crashes"] == 0
