@@ -131,7 +131,7 @@ def usual(trials: Trials, given: bool) -> float:
 
 def one_study_twice(trials: Trials, name: str) -> Row:
     """A second search of a study is refused with the first one's number, and disturbs it in nothing."""
-    candidates = trials.goods(6)
+    candidates = trials.goods(40)  # so many that the second search comes while the first one runs
     place, shared = trials.place(), victim.shared_memory()
     first = trials.search(place, candidates)
     try:

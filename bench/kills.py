@@ -82,6 +82,7 @@ def kills(trials: Trials, points: int) -> dict[str, Any]:
             wrong.append(f"study {studies}: {after} is stored (expected {CANDIDATES} nodes, each once)")
         if twice := judged_twice(place):
             wrong.append(f"study {studies}: judged twice: {twice}")
+        print(f"{points - left} kills, {studies} studies, {nodes} nodes, {len(wrong)} wrong", file=sys.stderr)
     return {
         "points": points - left,
         "studies": studies,

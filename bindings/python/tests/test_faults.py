@@ -28,6 +28,22 @@ def _all_contained(found, count):
     assert found["recover_s_max"] is None or found["recover_s_max"] >= 0
 
 
+def test_candidates_with_faults_for_devices_compile(monkeypatch):
+    """One that does not compile would be contained by accident."""
+    monkeypatch.syspath_prepend(BENCH)
+    import injected
+
+    import nvrtc
+
+    prelude = (BENCH.parent / "go/cuda/prelude/kf_kernel.cuh").read_text()
+    sources = {fault.name: fault.source for fault in injected.CUDA}
+    sources["good"] = injected.good("cuda", 1)["source"]
+    for name, source in sources.items():
+        options = ["-default-device", "-std=c++17"]
+        text = '#include "kf_kernel.cuh"\n' + source
+        assert nvrtc.compile(text, "sm_90a", options, {"kf_kernel.cuh": prelude}), name
+
+
 def test_faults_are_contained():
     _all_contained(_run("faults.py", "--sample", "8"), 8)
 
