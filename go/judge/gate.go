@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/kernelforge/kernelforge/go/worker"
+
+	"github.com/kernelforge/kernelforge/go/card"
 )
 
 // Gate names one thing that every candidate has to pass. Rejections begin with it, corpus files name the gate that is meant to kill them, and a
@@ -89,4 +91,12 @@ func crashGate(lost *worker.Lost) Gate {
 		return GateInputs
 	}
 	return GateGuardPages
+}
+
+// exactly refuses what is right but not eager's bits, where these were asked for.
+func (j *Judge) exactly(exact bool) error {
+	if j.config.Exact && !exact {
+		return fail(GateExact, card.WrongValue, "right by the rule, but not bitwise equal to eager on every input (exact was asked for)")
+	}
+	return nil
 }

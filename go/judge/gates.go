@@ -83,14 +83,6 @@ func (j *Judge) judge(ctx context.Context, c *card.Card, open *opened, candidate
 	return verdict, err
 }
 
-// exactly refuses what is right but not eager's bits, where these were asked for.
-func (j *Judge) exactly(exact bool) error {
-	if j.config.Exact && !exact {
-		return fail(GateExact, card.WrongValue, "right by the rule, but not bitwise equal to eager on every input (exact was asked for)")
-	}
-	return nil
-}
-
 // trial is one candidate in one worker: a fresh one, or one in which every candidate before it has passed. Under the lease.
 type trial struct {
 	judge    *Judge
