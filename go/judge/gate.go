@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kernelforge/kernelforge/go/worker"
-
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/worker"
 )
 
 // Gate names one thing that every candidate has to pass. Rejections begin with it, corpus files name the gate that is meant to kill them, and a
