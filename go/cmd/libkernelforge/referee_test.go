@@ -266,6 +266,6 @@ func (r *scriptedReferee) confirm(task taskHead) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"eager_ns": r.timeEager(task.Blocks), "ours_ns": ours, "status": "ok", "detail": "", "rule": 1,
+	return map[string]any{"eager_ns": r.timeEager(task.Blocks), "ours_ns": ours, "status": "ok", "detail": "", "rule": 1, "exact": true,
 		"again_ns": r.timeEager(task.Blocks), "readings": []any{}, "warm": map[string]any{"eager_ns": []float64{}, "ours_ns": []float64{}}, "pool_bytes": 0}, nil
 }
