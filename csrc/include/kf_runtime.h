@@ -201,6 +201,9 @@ typedef struct kfr_pool kfr_pool;
 kfr_status kfr_pool_create(int32_t threads, kfr_pool** pool, kfr_error* error);
 void kfr_pool_parallel(kfr_pool* pool, kfr_parallel* parallel); /* valid until the pool is freed */
 void kfr_pool_free(kfr_pool* pool);
+/* Later calls of the pool find this byte in the free stack and the vector registers of each thread, as far as it can be reached: a kernel that counts
+ * on zeros, or on what its last run left, then gives another result. -1: whatever is there, as at first. The thread that calls the pool. */
+void kfr_pool_dirty(kfr_pool* pool, int32_t byte);
 
 /* ---- code ------------------------------------------------------------------------------------------------ */
 
@@ -209,8 +212,13 @@ void kfr_pool_free(kfr_pool* pool);
  * IFUNC, no writable+executable segment, no executable stack, no TLS; all `entries` (nul) defined as functions and nothing else exported.
  * Nothing is writable after relocation (link with -z relro -z now), so a kernel keeps no state between calls; and every table and relocation
  * that the loader would follow lies where it must, so that loading a hostile image cannot write outside it. KFR_BAD_CODE says which rule.
- * A cubin is checked when its plan is made: an ELF64 for CUDA whose tables lie inside it and that has every entry. */
+ * A cubin is checked when its plan is made: an ELF64 for CUDA whose tables lie inside it, that has every entry and no kernel besides, none of which
+ * needs more than 16 KiB of local memory a thread. */
 kfr_status kfr_code_check(const void* image, size_t image_n, const char* const* entries, size_t count, kfr_error* error);
+
+/* For tests of the judge, in a worker process alone: from now on kfr_plan_create leaves out these rules, so that a test sees what only they
+ * keep out. It cannot be taken back. */
+void kfr_images_unchecked(void);
 
 /* ---- shared buffers with guard pages ---------------------------------------------------------------------- */
 

@@ -190,6 +190,11 @@ void kfr_pool_parallel(kfr_pool* pool, kfr_parallel* parallel) {
   if (pool != nullptr && parallel != nullptr) *parallel = {run_pool, pool, pool->threads()};
 }
 void kfr_pool_free(kfr_pool* pool) { delete pool; }
+void kfr_pool_dirty(kfr_pool* pool, int32_t byte) {
+  if (pool != nullptr) pool->leave(byte < 0 ? -1 : byte & 0xFF);
+}
+
+void kfr_images_unchecked(void) { kf::images_unchecked() = true; }
 
 kfr_status kfr_code_check(const void* image, size_t image_n, const char* const* entries, size_t count, kfr_error* error) {
   return guarded(error, [&] {

@@ -11,6 +11,7 @@
 #include "cuda_program.h"
 #include "cuda_timing.h"
 #include "error.h"
+#include "image.h"
 #include "table.h"
 #include "target.h"
 
@@ -20,6 +21,8 @@ namespace {
 
 constexpr int64_t kGridXMax = INT32_MAX, kGridMax = 65535, kBlockMax = 1024, kBlockZMax = 64;
 constexpr int64_t kClusterMax = 16, kClusterPortable = 8;
+constexpr int32_t kLocalMax =
+    16 << 10;  // of one thread: the driver sets it aside for every thread that the device can hold, 4 GiB on an H200
 constexpr int64_t kSharedPortable = 48 * 1024;  // static and dynamic together; more must be asked for, a kernel
 
 std::string extent(const int64_t* e) { return std::to_string(e[0]) + "x" + std::to_string(e[1]) + "x" + std::to_string(e[2]); }
@@ -70,6 +73,13 @@ class CudaCode final : public Code {
   // Asks for what a kernel may not have by default. The largest use of a kernel counts: specs may name one twice.
   void allow(const json::Node& node, KernelHandle kernel, const std::string& entry, const std::vector<int64_t>& g) const {
     int32_t fixed = attribute(kernel, kSharedStatic, entry), most = attribute(kernel, kMaxThreads, entry);
+    int32_t local = attribute(kernel, kLocal, entry);
+    if (local > kLocalMax && !images_unchecked()) {
+      throw Error(KFR_BAD_CODE,
+                  "check the cubin: kernel " + ticked(entry) + " needs " + std::to_string(local) +
+                      " bytes of local memory a thread (expected at most " + std::to_string(kLocalMax) + ")",
+                  "arrays whose place in them is known at compile time stay in registers");
+    }
     int64_t threads = volume(&g[kBlock]), shared = fixed + g[kShared];
     if (threads > most) {
       throw Error(KFR_LAUNCH, "field `" + node.path() + ".block`: " + std::to_string(threads) + " threads (kernel " + ticked(entry) +

@@ -48,6 +48,7 @@ enum : int32_t {  // CUdevice_attribute
 enum : int32_t {  // CUfunction_attribute
   kMaxThreads = 0,
   kSharedStatic = 1,
+  kLocal = 3,
   kMaxDynamicShared = 8,
   kNonPortableCluster = 14,
 };

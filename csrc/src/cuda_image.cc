@@ -107,4 +107,12 @@ void Cubin::need(const std::string& entry) const {
   bad("it has no kernel " + ticked(entry) + " (it holds " + held + ")", "entry points are `extern \"C\" __global__` functions");
 }
 
+void Cubin::need_only(const std::vector<std::string>& entries) const {
+  for (const std::string& kernel : kernels_) {
+    if (std::find(entries.begin(), entries.end(), kernel) == entries.end())
+      bad("it has the kernel " + ticked(kernel) + ", which the spec does not launch",
+          "a helper is a `__device__` function, not an entry point");
+  }
+}
+
 }  // namespace kf::cuda

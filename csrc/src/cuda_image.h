@@ -13,7 +13,8 @@ class Cubin {
  public:
   explicit Cubin(std::string_view image);
   const std::vector<std::string>& kernels() const { return kernels_; }
-  void need(const std::string& entry) const;  // throws Error(KFR_BAD_CODE)
+  void need(const std::string& entry) const;                      // throws Error(KFR_BAD_CODE)
+  void need_only(const std::vector<std::string>& entries) const;  // no kernel besides; throws Error(KFR_BAD_CODE)
 
  private:
   std::vector<std::string> kernels_;

@@ -8,6 +8,7 @@
 
 #include "cuda_timing.h"
 #include "error.h"
+#include "image.h"
 
 namespace kf::cuda {
 namespace {
@@ -105,6 +106,9 @@ std::string where(const Device& device) {
 class CudaProgram final : public Program {
  public:
   CudaProgram(Device& device, std::unique_ptr<Loaded> loaded, const Spec& spec) : device_(device), loaded_(std::move(loaded)) {
+    std::vector<std::string> entries;
+    for (const kf::Kernel& kernel : spec.kernels) entries.push_back(kernel.entry);
+    if (!images_unchecked()) loaded_->cubin().need_only(entries);
     for (const kf::Kernel& kernel : spec.kernels) {
       launches_.push_back(make_launch(device.driver(), loaded_->kernel(kernel.entry), kernel));
       if (kernel.geometry[kCluster] != 0) check_cluster(device.driver(), launches_.back());

@@ -26,6 +26,7 @@ class Loaded {
 
   // The kernel, loaded into the device's context: loading is lazy otherwise, and a stream capture forbids it.
   KernelHandle kernel(const std::string& entry);
+  const Cubin& cubin() const { return cubin_; }
 
  private:
   Device& device_;

@@ -236,6 +236,11 @@ class Checker {
 
 }  // namespace
 
+bool& images_unchecked() {
+  static bool unchecked = false;
+  return unchecked;
+}
+
 std::vector<uint64_t> check_host_image(std::string_view image, const std::vector<std::string>& entries) {
   return Checker(image, entries).run();
 }

@@ -3,9 +3,13 @@
 
 #include <algorithm>
 
+#include "dirt.h"
+
 void kfr_pool::Task::part(int32_t index) const {
   int64_t from = begin + index * chunk;
-  if (from < end) body(ctx, from, std::min(end, from + chunk));
+  if (from >= end) return;
+  if (dirt >= 0) kf::leave_dirt(static_cast<uint8_t>(dirt));
+  body(ctx, from, std::min(end, from + chunk));
 }
 
 kfr_pool::kfr_pool(int32_t threads) : threads_(threads) {
@@ -34,11 +38,11 @@ void kfr_pool::run(int64_t begin, int64_t end, int64_t grain, Body body, void* c
   int64_t step = std::max<int64_t>(grain, 1);
   auto parts = static_cast<int32_t>(std::min<int64_t>(threads_, n / step + (n % step != 0)));
   if (parts <= 1) {
-    body(ctx, begin, end);
+    Task{body, ctx, begin, end, n, 1, dirt_}.part(0);
     return;
   }
   std::lock_guard caller(caller_);
-  Task task{body, ctx, begin, end, n / parts + (n % parts != 0), parts};
+  Task task{body, ctx, begin, end, n / parts + (n % parts != 0), parts, dirt_};
   {
     std::lock_guard lock(mutex_);
     task_ = task;

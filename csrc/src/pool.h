@@ -22,13 +22,15 @@ struct kfr_pool {
   // One call at a time; a second caller waits. Not from inside a body.
   void run(int64_t begin, int64_t end, int64_t grain, Body body, void* ctx);
   int32_t threads() const { return threads_; }
+  // Every part of later runs finds this byte in its thread's free stack and vector registers; -1: whatever is there. The caller's thread.
+  void leave(int32_t dirt) { dirt_ = dirt; }
 
  private:
   struct Task {
     Body body = nullptr;
     void* ctx = nullptr;
     int64_t begin = 0, end = 0, chunk = 0;
-    int32_t parts = 0;
+    int32_t parts = 0, dirt = -1;
     void part(int32_t index) const;
   };
   void work(int32_t index);
@@ -38,6 +40,7 @@ struct kfr_pool {
   std::mutex caller_;
   std::mutex mutex_;
   std::condition_variable wake_, done_;
+  int32_t dirt_ = -1;        // the caller's
   Task task_;                // guarded by mutex_
   uint64_t generation_ = 0;  // of the task; guarded by mutex_
   int32_t running_ = 0;      // workers still in it; guarded by mutex_

@@ -206,6 +206,20 @@ TEST_F(CudaPlan, ABlockThatNeverFitsAndClustersThatNeverFit) {
             std::string::npos);
 }
 
+TEST_F(CudaPlan, AKernelThatTheSpecDoesNotLaunchIsRefused) {
+  std::string json = plan_with(block256(R"("smem": "0", "grid": ["1", "1", "1"])"));
+  EXPECT_NE(refusal(json, cubin("kf_main params=8,8\nkf_more params=8\n"), KFR_BAD_CODE, 0)
+                .find("kernel `kf_more`, which the spec does not launch"),
+            std::string::npos);
+}
+
+TEST_F(CudaPlan, LocalMemoryOfAThreadIsBounded) {
+  std::string json = plan_with(block256(R"("smem": "0", "grid": ["1", "1", "1"])"));
+  make(json, cubin("kf_main params=8,8 local=16384\n"), 0);
+  EXPECT_NE(refusal(json, cubin("kf_main params=8,8 local=16388\n"), KFR_BAD_CODE, 0).find("needs 16388 bytes of local memory a thread"),
+            std::string::npos);
+}
+
 TEST_F(CudaPlan, HostFieldsAreUnknownHere) {
   std::string json = replaced(cuda_plan_json("p-1", {8}), "\"exact\": true", "\"exact\": true, \"threads\": 2");
   EXPECT_NE(refusal(json, scale_cubin(), KFR_BAD_SPEC, 0).find("unknown field `threads`"), std::string::npos);

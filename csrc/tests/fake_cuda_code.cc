@@ -17,7 +17,7 @@ struct KernelTag {
   std::string name;
   kf_fake_kernel function = nullptr;
   std::vector<size_t> parameters;  // bytes
-  int32_t shared = 0, threads = 1024, allowed = 0, wide_cluster = 0;
+  int32_t shared = 0, local = 0, threads = 1024, allowed = 0, wide_cluster = 0;
 };
 struct LibraryTag {
   void* host = nullptr;
@@ -114,6 +114,7 @@ Result read_info(const std::string& info, LibraryTag* library) {
     for (std::string word; words >> word;) {
       std::string key = word.substr(0, word.find('=')), value = word.substr(word.find('=') + 1);
       if (key == "shared") kernel->shared = std::stoi(value);
+      if (key == "local") kernel->local = std::stoi(value);
       if (key == "threads") kernel->threads = std::stoi(value);
       if (key != "params") continue;
       std::istringstream sizes(value);
@@ -179,6 +180,8 @@ KF_FAKE Result cuKernelGetAttribute(int32_t* value, int32_t attribute, KernelHan
     *value = kernel->threads;
   else if (attribute == kSharedStatic)
     *value = kernel->shared;
+  else if (attribute == kLocal)
+    *value = kernel->local;
   else
     return kInvalidValue;
   return call.refused;

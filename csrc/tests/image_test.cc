@@ -128,5 +128,19 @@ TEST(Image, ImportsAreAnAllowList) {
   }
 }
 
+// The tests of the judge need to see what only these rules keep out. In a process of its own: it cannot be taken back.
+TEST(ImageDeath, ATestMayHaveTheRulesLeftOut) {
+  std::string image = testing::build(
+      std::string() + "static int calls; KF_ENTRY void kf_main(int64_t, int64_t, const kf_arg* args) { *(int*)args[1].p = ++calls; }\n");
+  std::string json = testing::plan_json("p-1", {8});
+  testing::refusal(json, image, KFR_BAD_CODE);
+  auto without = [&] {
+    kfr_images_unchecked();
+    kfr_plan* plan = nullptr;
+    std::_Exit(kfr_plan_create(json.data(), json.size(), image.data(), image.size(), KFR_HOST, &plan, nullptr) == KFR_OK ? 0 : 1);
+  };
+  EXPECT_EXIT(without(), ::testing::ExitedWithCode(0), "");
+}
+
 }  // namespace
 }  // namespace kf

@@ -143,5 +143,19 @@ type Verdict struct {
 	Seconds  float64       `json:"seconds"`
 	Tier     int           `json:"tier,omitempty"` // of the sandbox in which it was compiled and ran
 
+	At *At `json:"at,omitempty"` // of a failure while it ran
+
 	CompileMS float64 `json:"compile_ms,omitempty"` // 0: refused before the compiler, or taken from its cache
+}
+
+// At is where a candidate failed: what draws the input again, and which run of it.
+type At struct {
+	Variant   string `json:"variant"`
+	Kind      string `json:"kind"`      // of the case: "captured", "fresh", "special", ...; "" when it failed on none in particular
+	Number    int    `json:"number"`    // within the kind
+	Placement string `json:"placement"` // "end" or "start" of its memory
+	Run       int    `json:"run"`       // 1 first
+	Seed      int64  `json:"seed"`
+	// Moments of the captured inputs, one list an input slot: mean, deviation, least, largest, part of zeros. With them the input is drawn again.
+	Moments json.RawMessage `json:"moments,omitempty"`
 }

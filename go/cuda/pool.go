@@ -114,7 +114,7 @@ func (p *Pool) Compile(ctx context.Context, source string, options []string) (co
 		return compile.Built{}, ctx.Err()
 	}
 	built, err := p.compile(ctx, job{Source: source, Options: append(flags, options...)})
-	if err == nil && built.Image != nil {
+	if err == nil && built.Image != nil && built.Refused == "" {
 		err = p.config.Cache.Put(key, built.Image)
 	}
 	if whole := time.Since(start).Seconds(); built.Seconds <= 0 || built.Seconds > whole { // the server tells it without waiting for its turn
@@ -169,7 +169,7 @@ func (p *Pool) compile(ctx context.Context, j job) (compile.Built, error) {
 	case result.Ending != "":
 		return compile.Built{Failure: log.Filter(result.Ending, result.Log)}, nil
 	case result.Refused != "":
-		return compile.Built{Refused: worker.Clean(result.Refused, 256)}, nil
+		return compile.Built{Image: result.Image, Refused: worker.Clean(result.Refused, 256)}, nil
 	case len(result.Image) == 0:
 		return compile.Built{}, fmt.Errorf("compile: the compiler was content, but gave no image")
 	}

@@ -45,7 +45,7 @@ type job struct {
 type outcome struct {
 	Ending  string  `json:"ending"` // "" when the compiler was content, else how it ended
 	Log     string  `json:"log"`
-	Refused string  `json:"refused"`         // it compiles, but may not run: why
+	Refused string  `json:"refused"`         // it compiles, but may not run: why; the image is there for tests alone
 	Image   []byte  `json:"image,omitempty"` // base64 in JSON
 	Seconds float64 `json:"seconds"`         // of the compiler alone
 }
@@ -173,7 +173,7 @@ func (j job) run(library *nvrtc, prelude string) (outcome, error) {
 		result.Image, result.Refused = nil, "the compiler gave no assembly of it to look at"
 	default:
 		if wrong := inspect(b.ptx); wrong != nil {
-			result.Image, result.Refused = nil, wrong.Error()
+			result.Refused = wrong.Error()
 		}
 	}
 	return result, nil

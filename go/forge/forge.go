@@ -71,6 +71,7 @@ type Settings struct {
 	NVRTC     string            `json:"nvrtc,omitempty"`     // libnvrtc.so, or its folder
 	Device    int               `json:"device,omitempty"`    // ordinal, as the user's process counts
 	UUID      string            `json:"uuid,omitempty"`      // of that device: the worker compares
+	Sanitizer string            `json:"sanitizer,omitempty"` // compute-sanitizer, where there is one
 	Variables map[string]string `json:"variables,omitempty"` // of the user's environment now: those that decide which devices CUDA sees
 }
 

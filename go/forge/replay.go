@@ -42,6 +42,13 @@ func (n naming) stored(verdict card.Verdict) card.Verdict {
 		variants[i] = v
 	}
 	verdict.Variants = variants
+	if verdict.At != nil {
+		at := *verdict.At
+		if id, ok := n.toStored[at.Variant]; ok {
+			at.Variant = id
+		}
+		verdict.At = &at
+	}
 	return verdict
 }
 

@@ -78,6 +78,7 @@ type NodeLine struct {
 // NodeView is one node with everything that is known of it.
 type NodeView struct {
 	Candidate *card.Candidate `json:"candidate"` // null for eager
+	Card      *card.Card      `json:"card"`
 	Verdict   card.Verdict    `json:"verdict"`
 	Lineage   []search.NodeID `json:"lineage"`
 	Log       string          `json:"log"`
@@ -182,7 +183,8 @@ func Node(s *store.Store, id, runID string, node int) (*NodeView, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(study.Cards, func(c *card.Card) bool { return c.ID == runID }) {
+	at := slices.IndexFunc(study.Cards, func(c *card.Card) bool { return c.ID == runID })
+	if at < 0 {
 		return nil, card.Fail(card.CodeNotFound, "", "read node %d of run `%s` of study `%s`: no such run", node, runID, id)
 	}
 	tree, err := readTree(past.run(runID), past.c())
@@ -192,7 +194,7 @@ func Node(s *store.Store, id, runID string, node int) (*NodeView, error) {
 	if node < 0 || node >= tree.tree.Len() {
 		return nil, card.Fail(card.CodeNotFound, "", "read node %d of run `%s` of study `%s`: no such node (the run has %d)", node, runID, id, tree.tree.Len())
 	}
-	view := &NodeView{Lineage: append([]search.NodeID{search.Root}, tree.tree.Lineage(search.NodeID(node))...)}
+	view := &NodeView{Card: study.Cards[at], Lineage: append([]search.NodeID{search.Root}, tree.tree.Lineage(search.NodeID(node))...)}
 	if node == 0 {
 		view.Verdict = card.Verdict{Status: statusEager, Cost: 1}
 		return view, nil

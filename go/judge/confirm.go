@@ -61,6 +61,10 @@ func (j *Judge) confirm(ctx context.Context, c *card.Card, open *opened, f Final
 	if err != nil {
 		return Confirmation{}, err
 	}
+	sanitized, err := j.sanitize(ctx, c, open, f.Candidate, compiled.Image, variant)
+	if err != nil {
+		return Confirmation{}, err
+	}
 	plan := j.plan(c, variant, f.Candidate, open.prepared.Align[variant.ID])
 	plan.Node, plan.Exact = f.Node, exact
 	path, err := j.writeImage(compiled.Image)
@@ -71,7 +75,9 @@ func (j *Judge) confirm(ctx context.Context, c *card.Card, open *opened, f Final
 	confirmation := Confirmation{Variant: f.Variant, Node: f.Node, Plan: plan, Image: compiled.Image}
 	j.quiet.Lock()
 	defer j.quiet.Unlock()
-	err = j.sequence(ctx, &confirmation, path, open.seed, f.Tries)
+	if err = j.sequence(ctx, &confirmation, path, open.seed, f.Tries); err == nil && sanitized != "" {
+		confirmation.Detail += "; " + sanitized
+	}
 	return confirmation, err
 }
 

@@ -58,6 +58,7 @@ type deviceBench struct {
 	*bench
 	mutex   sync.Mutex
 	workers []*worker.Worker
+	config  worker.Config
 }
 
 // onFakeDevice makes one; set changes the driver of its workers (csrc/tests/fake_cuda.h), not that of this process.
@@ -84,6 +85,7 @@ func onDriver(t *testing.T, driver string) *deviceBench {
 	scratch := t.TempDir()
 	b := &deviceBench{}
 	config := worker.Config{Path: program, Runtime: realRuntime(t), Scratch: scratch, CUDA: true, Variables: map[string]string{"KERNELFORGE_LIBCUDA": driver}}
+	b.config = config
 	start := func(ctx context.Context) (runner, error) {
 		w, err := worker.Start(ctx, config)
 		if err != nil {
@@ -111,7 +113,9 @@ func onDriver(t *testing.T, driver string) *deviceBench {
 	c := reluCard()
 	c.Target, c.Variants = "cuda", c.Variants[:1]
 	c.Variants[0].EagerUS = 50
-	b.bench = &bench{judge: assemble(Config{Target: "cuda"}, referee, on, all, &Scratch{Path: scratch}), referee: referee, card: c}
+	j := assemble(Config{Target: "cuda"}, referee, on, all, &Scratch{Path: scratch})
+	j.patience = patience{}
+	b.bench = &bench{judge: j, referee: referee, card: c}
 	return b
 }
 

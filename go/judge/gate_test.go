@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -34,6 +35,7 @@ func TestAGateThatIsSwitchedOffLetsItsCandidatesThrough(t *testing.T) {
 	}{
 		GatePolicy:  {played("asm(\"nop\");"+kernel(good), "right"), card.Rejected},
 		GateRepeats: {played(kernel(good+" // late"), "late"), card.WrongValue},
+		GateDirty:   {played(kernel(good+" // dirty"), "dirty"), card.WrongValue},
 		GateFloor: {func(b *bench) card.Candidate {
 			b.card.Variants[1].Bytes, b.card.Variants[1].RoofUS = 1<<40, 1e9
 			return b.candidate(kernel(good))
@@ -53,6 +55,62 @@ func TestAGateThatIsSwitchedOffLetsItsCandidatesThrough(t *testing.T) {
 		}
 		if found := verdict(t, others, c.damage); found.Status != c.status {
 			t.Errorf("with no gate but `%s`: %s, %q (expected %s)", gate, found.Status, found.Detail, c.status)
+		}
+	}
+}
+
+// A finalist's first input is run again when its process has served others, and its outputs must be those that the search saw elsewhere.
+func TestAKernelThatRemembersItsInputsIsNoFinalist(t *testing.T) {
+	for _, off := range []Gates{nil, {GateFresh}} {
+		b := fakeOnHost(t)
+		b.judge.config.Off = off
+		b.referee.confirm = served(1.5, 0.01, 1)
+		worn := b.candidate(kernel(good + " // worn"))
+		b.judge.target.(*onHost).compiler = actor{also: map[string]string{worn.Source: "worn"}}
+		b.open(t)
+		got, err := b.judge.Confirm(t.Context(), b.card, []Finalist{{Node: 1, Candidate: worn, Variant: "v1"}})
+		if err != nil || got[0].Accepted != (off != nil) || (off == nil && !strings.Contains(got[0].Detail, "differs")) {
+			t.Errorf("without %v: found %+v, %v", off, got, err)
+		}
+	}
+	b := fakeOnHost(t)
+	b.referee.confirm = served(1.5, 0.01, 1)
+	b.open(t)
+	b.verdict(t, kernel(good))
+	id := b.candidate(kernel(good)).ID
+	seen := b.judge.cards[b.card.ID].outputs[id]
+	if len(seen) != len(b.referee.prepared.Cases) {
+		t.Fatalf("the search remembers %d outputs (expected one of each case)", len(seen))
+	}
+	for k := range seen {
+		seen[k] = "other bits"
+	}
+	if c := confirmOne(t, b, kernel(good)); c.Accepted || !strings.Contains(c.Detail, "other bits than the one that the search used") {
+		t.Errorf("found %+v", c)
+	}
+}
+
+func TestAFailureSaysWhichGateWhereAndHowToDrawItAgain(t *testing.T) {
+	b := fakeOnHost(t)
+	b.open(t)
+	for source, want := range map[string]Gate{kernel("if (i + 1 < N) " + good): GateValues, kernel("y[i] = x[i] > 0 ? x[i] : 0.0f;"): GateSpecial,
+		kernel("for (volatile int k = 0;; ++k) {}"): GateDeadline} {
+		v := b.verdict(t, source)
+		if v.Gate != string(want) || v.At == nil || v.At.Variant == "" || v.At.Kind == "" || v.At.Placement == "" || v.At.Run < 1 || v.At.Seed != 5 {
+			t.Errorf("%s: found gate %q, %+v (expected %s)", v.Detail, v.Gate, v.At, want)
+		}
+	}
+}
+
+func TestTheFloorLeavesOutWhatTheCacheMayHold(t *testing.T) {
+	b := fakeOnHost(t) // its last cache has 1 MiB
+	trial := &trial{judge: b.judge}
+	for _, c := range []struct {
+		bytes int64
+		floor float64
+	}{{1 << 19, hostLaunchUS}, {1 << 20, hostLaunchUS}, {2 << 20, 35}, {10 << 20, 63}} {
+		if found := trial.floorUS(card.Variant{Bytes: c.bytes, RoofUS: 100}); math.Abs(found-c.floor) > 1e-9 {
+			t.Errorf("%d bytes: %g us (expected %g)", c.bytes, found, c.floor)
 		}
 	}
 }

@@ -18,12 +18,6 @@ import (
 
 // The gates of one candidate, in order; what a worker's end means; and how a fault is told in the words of the call.
 
-// repeats of a case; poison alternates between its two patterns, so that an output that was not written shows as a difference. A search may repeat
-// fewer times on all but a variant's first case, or leave those out (traits); a finalist is repeated as often on every one.
-const repeats = 5
-
-const patterns = 2 // of the poison
-
 // Time limits of one request to the worker. A kernel gets 50 times eager's time and a second, whatever the machine is doing besides.
 const (
 	mapLimit  = 20 * time.Second
@@ -90,7 +84,9 @@ type trial struct {
 	open     *opened
 	session  *session
 	worker   runner
-	final    bool // a finalist's: every case as often as the first
+	final    bool         // a finalist's: every case as often as the first
+	loading  card.Variant // the last whose load was begun
+	id       string       // the candidate's
 	variants []card.Variant
 	kernels  map[string]int     // of each variant, in the worker
 	runUS    map[string]float64 // of each variant, the quickest run seen
@@ -113,17 +109,21 @@ func (j *Judge) begin(ctx context.Context, c *card.Card, open *opened, candidate
 		if err != nil {
 			return nil, err
 		}
-		t := &trial{judge: j, card: c, open: open, session: s, worker: s.runner, final: fresh, variants: variants,
+		t := &trial{judge: j, card: c, open: open, session: s, worker: s.runner, final: fresh, variants: variants, id: candidate.ID,
 			kernels: map[string]int{}, runUS: map[string]float64{}, names: bufferNames(c, open.prepared)}
 		served := s.used
 		s.ran(candidate.ID, fresh)
+		if err = s.loadDirt(ctx, j.target.dirt()); err != nil {
+			t.end(ctx, false)
+			return nil, fmt.Errorf("load the kernel of ours that leaves dirt: %w", err)
+		}
 		if err = t.load(ctx, candidate, image); err == nil {
 			return t, nil
 		}
 		t.end(ctx, false)
 		var lost *worker.Lost
 		if !served || !errors.As(err, &lost) || ctx.Err() != nil {
-			return nil, t.ended(err, "load")
+			return nil, t.at(t.ended(err, "load"), t.loading, nil, 0)
 		}
 	}
 }
@@ -159,6 +159,7 @@ func (t *trial) end(ctx context.Context, passed bool) {
 
 func (t *trial) load(ctx context.Context, candidate card.Candidate, image []byte) error {
 	for _, v := range t.variants {
+		t.loading = v
 		kernel, err := t.worker.Load(ctx, loadLimit, t.judge.plan(t.card, v, candidate, t.open.prepared.Align[v.ID]), image)
 		if err != nil {
 			return err
@@ -189,11 +190,11 @@ func (t *trial) ended(err error, what string) error {
 		if name, ok := t.names[lost.Buffer]; ok {
 			detail = strings.ReplaceAll(detail, fmt.Sprintf("buffer %d", lost.Buffer), name)
 		}
-		return &failure{crashGate(lost), card.Crash, fmt.Sprintf("%s: %s", what, detail), lost}
+		return &failure{gate: crashGate(lost), status: card.Crash, detail: fmt.Sprintf("%s: %s", what, detail), cause: lost}
 	case errors.As(err, &fault):
 		switch fault.Code {
 		case worker.FaultCode:
-			return fail(GateImage, card.Rejected, "%s", withHint(fault))
+			return fail(GateImage, card.Rejected, "image: %s", withHint(fault))
 		case worker.FaultSpec, worker.FaultLaunch:
 			return fail(GateLaunch, card.LaunchError, "%s", withHint(fault))
 		}
@@ -214,81 +215,6 @@ func runLimit(v card.Variant) time.Duration {
 	return runFloor + time.Duration(slowest*v.EagerUS*float64(time.Microsecond))
 }
 
-// correct runs every case of the trial's variants, each some times on poisoned outputs, and has the referee compare every run. The first
-// runs are the smoke test: nothing is compared again after a failure. It tells whether every output was bitwise equal to eager's.
-func (t *trial) correct(ctx context.Context) (exact bool, err error) {
-	exact = true
-	type step struct {
-		variant card.Variant
-		input   Case
-		repeat  int
-	}
-	var steps []step
-	for i, v := range heaviestFirst(t.variants) {
-		often := t.repeatsOf(i, true)
-		for _, k := range t.open.prepared.Cases {
-			if k.Variant != v.ID || (k.Final && !t.final) {
-				continue
-			}
-			for repeat := range often {
-				steps = append(steps, step{v, k, repeat})
-			}
-			if often = t.repeatsOf(i, false); often == 0 {
-				break
-			}
-		}
-	}
-	var compare *Compare
-	for i := 0; i <= len(steps); i++ {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-		var poison *Poison
-		if i < len(steps) {
-			poison = &Poison{Case: steps[i].input.ID, Pattern: i % patterns}
-		}
-		checked, err := t.judge.referee.Check(ctx, t.card.ID, compare, poison) // compares the run before, and poisons for the next
-		if err != nil {
-			return false, fmt.Errorf("check: %w", err)
-		}
-		if compare != nil {
-			before := steps[i-1]
-			if err := checked.verdict(before.variant, before.input, before.repeat); err != nil {
-				return false, err
-			}
-			exact = exact && checked.Exact
-		}
-		if i == len(steps) {
-			break
-		}
-		now := steps[i]
-		if err := t.run(ctx, now.variant, now.input); err != nil {
-			return false, err
-		}
-		compare = &Compare{Case: now.input.ID, Repeat: now.repeat}
-	}
-	return exact, nil
-}
-
-// repeatsOf is how often an input is run: a variant's first one, or another; i is the variant's place, the heaviest being 0. A search looks closely at
-// the heaviest alone, and may leave the other inputs of light variants to the finalists.
-func (t *trial) repeatsOf(i int, first bool) int {
-	traits := t.judge.target.traits()
-	often := traits.repeats
-	switch {
-	case t.final, first && i == 0:
-		often = repeats
-	case first:
-		often = max(traits.repeats, patterns)
-	case i >= traits.thorough:
-		return 0
-	}
-	if t.judge.off(GateRepeats) {
-		return 1
-	}
-	return often
-}
-
 // heaviestFirst orders variants by what they take of the model.
 func heaviestFirst(variants []card.Variant) []card.Variant {
 	return slices.SortedStableFunc(slices.Values(variants), func(a, b card.Variant) int { return cmp.Compare(weight(b), weight(a)) })
@@ -296,53 +222,18 @@ func heaviestFirst(variants []card.Variant) []card.Variant {
 
 func weight(v card.Variant) float64 { return float64(max(v.Calls, 1)) * v.EagerUS }
 
-// run runs a variant's kernel on a case once.
-func (t *trial) run(ctx context.Context, v card.Variant, k Case) error {
-	us, err := t.worker.Run(ctx, runLimit(v), t.kernels[v.ID], slotsOf(k.Slots))
+// run runs a variant's kernel on a case once. Runs find different dirt in turn.
+func (t *trial) run(ctx context.Context, v card.Variant, k Case, repeat, turn int) error {
+	dirt, before := t.dirtOf(turn)
+	us, err := t.worker.Run(ctx, runLimit(v), t.kernels[v.ID], slotsOf(k.Slots), dirt, before)
 	if err != nil {
-		return t.ended(err, fmt.Sprintf("run variant `%s` on a %s input at the %s of its memory", v.ID, k.Kind, k.Placement))
+		what := fmt.Sprintf("run variant `%s` on a %s input at the %s of its memory", v.ID, k.Kind, k.Placement)
+		return t.at(t.ended(err, what), v, &k, repeat)
 	}
 	if quickest, ok := t.runUS[v.ID]; !ok || us < quickest {
 		t.runUS[v.ID] = us
 	}
 	return nil
-}
-
-// once poisons, runs and compares one more time.
-func (t *trial) once(ctx context.Context, v card.Variant, k Case, repeat int) error {
-	if _, err := t.judge.referee.Check(ctx, t.card.ID, nil, &Poison{Case: k.ID, Pattern: repeat % 2}); err != nil {
-		return fmt.Errorf("check: %w", err)
-	}
-	if err := t.run(ctx, v, k); err != nil {
-		return err
-	}
-	checked, err := t.judge.referee.Check(ctx, t.card.ID, &Compare{Case: k.ID, Repeat: repeat}, nil)
-	if err != nil {
-		return fmt.Errorf("check: %w", err)
-	}
-	return checked.verdict(v, k, repeat)
-}
-
-// verdict turns a comparison that failed into the candidate's failure.
-func (c *Checked) verdict(v card.Variant, k Case, repeat int) error {
-	switch c.Status {
-	case card.OK:
-		return nil
-	case card.WrongValue, card.WrongShape:
-		return fail(c.gate(k), c.Status, "variant `%s`, %s input at the %s of its memory, run %d: %s", v.ID, k.Kind, k.Placement, repeat+1, worker.Clean(c.Detail, 1024))
-	}
-	return card.Fail(card.CodeReferee, "", "check: the referee answered the status %q (expected ok, wrong_value or wrong_shape)", c.Status)
-}
-
-// gate is the one that a comparison failed: what the referee names, and the values of a special input are a gate of their own.
-func (c *Checked) gate(k Case) Gate {
-	switch {
-	case c.Gate == GateValues && k.Kind == "special":
-		return GateSpecial
-	case c.Gate == GateValues && k.Kind == "exhaustive":
-		return GateExhaustive
-	}
-	return c.Gate
 }
 
 func slotsOf(slots []Slot) []worker.Slot {

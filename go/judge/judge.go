@@ -42,17 +42,20 @@ type Config struct {
 	NVRTC     string            // a file or folder of the user's choice (KERNELFORGE_NVRTC), or of torch's environment; "": it is looked for
 	Device    int               // ordinal, as the user's process counts
 	UUID      string            // of the device that the ordinal means there; "" is not checked
+	Sanitizer string            // path of compute-sanitizer; "": the machine has none
 	Variables map[string]string // of the user's process, as far as they decide which devices CUDA sees (worker.Config)
 }
 
 // Judge judges candidates of the cards that are open. Methods may be called from several goroutines; candidates are compiled side by side and
 // measured one after the other, with nothing else of ours running.
 type Judge struct {
-	config  Config
-	referee Referee
-	target  target
-	workers *workers
-	scratch *Scratch
+	config    Config
+	referee   Referee
+	target    target
+	workers   *workers
+	scratch   *Scratch
+	patience  patience
+	sanitizer underSanitizer // nil: the target has no such tool
 
 	quiet *sync.RWMutex // held for reading by compiles and starts, for writing by everything that is timed: a compiler beside it is noise
 	lease sync.Mutex    // held from a candidate's load to its last sample: one worker, or the referee, uses the machine
@@ -68,7 +71,7 @@ type runner interface {
 	Map(ctx context.Context, limit time.Duration, buffers []worker.Buffer, fds []int) error
 	Unmap(ctx context.Context, limit time.Duration, ids []int) error
 	Load(ctx context.Context, limit time.Duration, plan any, image []byte) (int, error)
-	Run(ctx context.Context, limit time.Duration, kernel int, slots []worker.Slot) (float64, error)
+	Run(ctx context.Context, limit time.Duration, kernel int, slots []worker.Slot, dirt worker.Dirt, before int) (float64, error)
 	Time(ctx context.Context, limit time.Duration, kernel int, sets [][]*worker.Slot, samples, inner int, warm bool) ([]float64, float64, error)
 	Unload(ctx context.Context, limit time.Duration, kernel int) error
 	Telemetry(ctx context.Context, limit time.Duration) (*worker.Telemetry, string, error)
@@ -77,8 +80,10 @@ type runner interface {
 
 // opened is a card that the referee has prepared.
 type opened struct {
-	prepared *Prepared
-	seed     int64
+	prepared  *Prepared
+	seed      int64
+	sanitized map[string]bool           // candidates and variants that its tools found clean; under the lease
+	outputs   map[string]map[int]string // hashes that a search saw, by candidate and case; under the lease
 }
 
 // New makes a judge: it finds the compiler, tries it, and opens the cache; on CUDA it starts the first worker, which says what the device is.
@@ -103,7 +108,7 @@ func New(config Config, referee Referee) (*Judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	quiet := &sync.RWMutex{}
+	asked, quiet := config.Tier, &sync.RWMutex{}
 	made, all, tier, err := settle(ctx, config, scratch.Path, func(config Config) *workers {
 		start := func(ctx context.Context) (runner, error) {
 			w, err := worker.Start(ctx, config.worker(scratch.Path))
@@ -119,11 +124,23 @@ func New(config Config, referee Referee) (*Judge, error) {
 		return nil, err
 	}
 	config.Tier = tier
-	return assemble(config, referee, made, all, scratch), nil
+	j := assemble(config, referee, made, all, scratch)
+	if config.Target == "cuda" && asked <= 0 { // the tools open what a confined process may not: where somebody asks for confinement, they do not run
+		j.sanitizer = func(ctx context.Context, tool, report string) (runner, error) {
+			below := config.worker(scratch.Path)
+			below.Wrapper, below.Tier = []string{config.Sanitizer, "--tool", tool, "--log-file", report}, 0
+			w, err := worker.Start(ctx, below)
+			if err != nil {
+				return nil, err
+			}
+			return w, nil
+		}
+	}
+	return j, nil
 }
 
 func assemble(config Config, referee Referee, on target, all *workers, scratch *Scratch) *Judge {
-	return &Judge{config: config, referee: referee, target: on, workers: all, quiet: all.quiet, scratch: scratch, cards: map[string]*opened{},
+	return &Judge{config: config, referee: referee, target: on, workers: all, quiet: all.quiet, scratch: scratch, patience: usualPatience, cards: map[string]*opened{},
 		ahead: map[string]*begun{}}
 }
 
@@ -146,7 +163,7 @@ func (j *Judge) Open(ctx context.Context, c *card.Card, seed int64) error {
 		return fmt.Errorf("open card `%s`: %w", c.ID, err)
 	}
 	j.mutex.Lock() // from here on Close gives the buffers back, also of a card that does not pass the check
-	j.cards[c.ID] = &opened{prepared, seed}
+	j.cards[c.ID] = &opened{prepared: prepared, seed: seed}
 	j.mutex.Unlock()
 	if err := prepared.check(c); err != nil {
 		return card.Fail(card.CodeReferee, "", "open card `%s`: %w", c.ID, err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"pgregory.net/rapid"
 )
 
 func oneKernel(source string) card.Candidate {
@@ -23,7 +24,7 @@ func TestKernelsAsPeopleWriteThemPass(t *testing.T) {
 		"const char* s = \"asm #include __attribute__((constructor)) ä\"; char c = '\"'; char d = '\\'';",
 		"float a = 1e-5f, b = 0x1.8p+3, c = .5f, d = 1'000'000; int e = d >> 1, g = a < b ? 1 : 2;",
 		"__m512 v = _mm512_loadu_ps(p); _mm_prefetch((const char*)p, _MM_HINT_T0); __builtin_memcpy(&a, b, 4); float x = __builtin_expf(y);",
-		"#define SQUARE(x) \\\n  ((x) * \\  \n (x))\nint y = SQUARE(3);",
+		"#define SQUARE(x) \\\n  ((x) * \\\n (x))\nint y = SQUARE(3);",
 		"auto f = [](auto x) { return x; }; int y = a ?b :c; std::max<int64_t>(1, 2);",
 	} {
 		if err := hostRules.check(oneKernel(source)); err != nil {
@@ -44,7 +45,9 @@ func TestWhatAKernelHasNoUseForIsRefusedByName(t *testing.T) {
 		{"void f() { __asm__ volatile(\"syscall\"); }", "__asm__"},
 		{"int g() asm(\"fork\");", "asm"},
 		{"void f() { a\\\nsm(\"nop\"); }", "asm"},
-		{"void f() { a\\ \t\nsm(\"nop\"); }", "asm"},
+		{"void f() { a\\ \t\nsm(\"nop\"); }", "white space"},
+		{"// a comment, or not \\ \nasm(\"nop\");", "white space"},
+		{"#define A \\\t\n#include </etc/passwd>", "white space"},
 		{"#define A asm\nvoid f() { A(\"nop\"); }", "asm"},
 		{"#define J(a, b) a##b\nvoid f() { J(as, m)(\"nop\"); }", "##"},
 		{"#define J(a, b) a%:%:b\n", "%:"},
@@ -146,11 +149,51 @@ func FuzzPolicy(f *testing.F) {
 		if err != nil {
 			return
 		}
-		passed := hostRules.check(oneKernel(source)) == nil
+		passed := hostRules.check(oneKernel(source)) == nil || cudaRules.check(oneKernel(source)) == nil
 		for _, token := range tokens {
 			if passed && token.kind == identifier && (strings.Contains(token.text, "__asm") || token.text == "asm") {
 				t.Fatalf("passed with the token %q", token.text)
 			}
+		}
+	})
+}
+
+// However a compiler would have to put it together again, what is refused in plain text is refused.
+func TestNoSpellingEvadesThePolicy(t *testing.T) {
+	spelled := func(t *rapid.T, word string) string { // a name, cut by line ends that compilers take away
+		var text strings.Builder
+		for i, c := range word {
+			if i > 0 {
+				text.WriteString(rapid.SampledFrom([]string{"", "", "", "\\\n", "\\\n\\\n", "\\\r\n"}).Draw(t, "cut"))
+			}
+			text.WriteRune(c)
+		}
+		return text.String()
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		space := func() string {
+			return rapid.SampledFrom([]string{"", " ", "\t", "/* c */", "\\\n", "/*\n*/", "// c\\\n c\n", "\n"}).Draw(t, "space")
+		}
+		inLine := func() string {
+			return rapid.SampledFrom([]string{"", " ", "/* c */", "\\\n", "\t"}).Draw(t, "space in a line")
+		}
+		rules := rapid.SampledFrom([]*rules{hostRules, cudaRules}).Draw(t, "rules")
+		var bad string
+		switch rapid.IntRange(0, 4).Draw(t, "what") {
+		case 0:
+			bad = spelled(t, rapid.SampledFrom([]string{"asm", "__asm__", "__asm", "alloca", "thread_local", "__FILE__", "__has_include"}).Draw(t, "name")) + space() + "(" + space() + "\"nop\")"
+		case 1:
+			bad = "\n" + inLine() + "#" + inLine() + spelled(t, "include") + inLine() + "</etc/passwd>\n"
+		case 2:
+			bad = spelled(t, "__attribute__") + space() + "(" + space() + "(" + space() + spelled(t, "constructor") + space() + ")) void g();"
+		case 3:
+			bad = "[" + space() + "[" + space() + spelled(t, "gnu") + space() + "::" + space() + spelled(t, "destructor") + "]] void g();"
+		default:
+			bad = "\n#" + inLine() + spelled(t, "pragma") + inLine() + "GCC optimize(\"fast-math\")\n"
+		}
+		before := rapid.SampledFrom([]string{"", "int x;\n", "/* \"*/", "const char* s = \"// \\\" /*\";", "#define Y 1\n", "// c\n"}).Draw(t, "before")
+		if err := rules.check(oneKernel(before + bad + "\nint z;\n")); err == nil {
+			t.Fatalf("passed:\n%s", before+bad)
 		}
 	})
 }

@@ -92,6 +92,7 @@ func real(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
+	j.patience = patience{}
 	return &bench{judge: j, referee: referee, card: reluCard(), real: true}
 }
 

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/worker"
@@ -36,6 +37,7 @@ type Case struct {
 	ID        int    `json:"id"`
 	Variant   string `json:"variant"`
 	Kind      string `json:"kind"`            // "captured", "fresh", "special", "exact", "exhaustive", "metamorphic"
+	Number    int    `json:"number"`          // within the kind
 	Placement string `json:"placement"`       // "end" or "start"
 	Final     bool   `json:"final,omitempty"` // for finalists only: a search leaves it out
 	Slots     []Slot `json:"slots"`
@@ -50,6 +52,7 @@ type Prepared struct {
 	// Controls are outputs known to be wrong, held against the inputs of each variant: per variant and control how it ended. One that `passes`
 	// means that these inputs cannot tell right from wrong, so nothing may be judged on them.
 	Controls map[string]map[string]string `json:"controls,omitempty"`
+	Moments  map[string]json.RawMessage   `json:"moments,omitempty"` // per variant, per input slot: card.At
 }
 
 // How a negative control ended.
@@ -71,7 +74,7 @@ type Poison struct {
 	Pattern int `json:"pattern"`
 }
 
-// Checked is the answer: status ok, wrong_shape or wrong_value, and which check said so.
+// Checked is the answer: status ok, wrong_shape or wrong_value, and which gate said so.
 type Checked struct {
 	Status     card.Status `json:"status"`
 	Gate       Gate        `json:"gate,omitempty"` // that failed

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -20,6 +21,7 @@ type target interface {
 	policy(candidate card.Candidate) error
 	bind(plan *Plan) // fills in what only plans of this target have
 	traits() traits
+	dirt() []byte // the image of the kernel that leaves dirt on a device; nil: the worker does it
 	close()
 }
 
@@ -34,6 +36,8 @@ type traits struct {
 	cacheBytes int64   // of the last cache: data that does not fit comes from memory
 	marginUS   float64 // a gain that no timing can tell from none
 	overheadUS float64 // of a run, beside what its kernels take
+	launchUS   float64 // below which no launch of a kernel can be
+	crowd      bool    // other threads of this machine take CPUs from the candidate's
 	reuse      bool    // a worker that served a candidate which passed may serve the next
 	beside     bool    // a compile beside a measurement does not show in it: the device's own clock tells the time
 	telemetry  bool    // the worker reads the device's own sensors
@@ -80,9 +84,10 @@ func (h *onHost) facts() propose.Facts          { return h.machine.Facts(h.threa
 func (h *onHost) policy(c card.Candidate) error { return hostRules.check(c) }
 func (h *onHost) bind(plan *Plan)               { plan.Threads = h.threads }
 func (h *onHost) traits() traits {
-	return traits{image: ".so", marginUS: hostMarginUS, cacheBytes: h.machine.LLCBytes, repeats: repeats, thorough: math.MaxInt, blocks: leastBlocks}
+	return traits{image: ".so", marginUS: hostMarginUS, crowd: true, launchUS: hostLaunchUS, cacheBytes: h.machine.LLCBytes, repeats: repeats, thorough: math.MaxInt, blocks: leastBlocks}
 }
-func (h *onHost) close() {}
+func (h *onHost) dirt() []byte { return nil }
+func (h *onHost) close()       {}
 
 // onDevice is one CUDA device, as a worker found it.
 type onDevice struct {
@@ -90,6 +95,7 @@ type onDevice struct {
 	arch    string
 	ordinal int
 	device  worker.Device
+	dirty   []byte
 }
 
 // newDevice checks that a device is one to search on, and makes its compile pool.
@@ -110,11 +116,19 @@ func newDevice(ctx context.Context, config Config, scratch string, device *worke
 	if err != nil {
 		return nil, err
 	}
-	if err := pool.Probe(ctx); err != nil {
+	err = pool.Probe(ctx)
+	var dirt compile.Built
+	if err == nil {
+		dirt, err = pool.Compile(ctx, cuda.Dirt, nil)
+	}
+	if err == nil && dirt.Image == nil {
+		err = fmt.Errorf("compile the kernel of ours that leaves dirt: %s", cmp.Or(dirt.Failure, dirt.Refused))
+	}
+	if err != nil {
 		pool.Close()
 		return nil, err
 	}
-	return &onDevice{pool, arch, config.Device, *device}, nil
+	return &onDevice{pool, arch, config.Device, *device, dirt.Image}, nil
 }
 
 // fit refuses modes in which a candidate's fault is not the worker's alone, or in which a second process cannot be.
@@ -139,6 +153,7 @@ func (d *onDevice) facts() propose.Facts {
 
 func (d *onDevice) policy(c card.Candidate) error { return cudaRules.check(c) }
 func (d *onDevice) bind(*Plan)                    {}
+func (d *onDevice) dirt() []byte                  { return d.dirty }
 func (d *onDevice) close()                        { d.Pool.Close() }
 
 func (d *onDevice) traits() traits {
@@ -148,7 +163,7 @@ func (d *onDevice) traits() traits {
 		some          = 3  // variants: a network has a dozen of one operator, of which three take most of its time
 		quietBlocks   = 4  // events around replayed graphs differ by 0.1 to 1 %, clocks around calls on the host by ten times that
 	)
-	return traits{image: ".cubin", marginUS: deviceMarginUS, cacheBytes: d.device.L2Bytes, overheadUS: launchAndWait, reuse: true, beside: true, telemetry: true, rotate: true, repeats: once,
+	return traits{image: ".cubin", marginUS: deviceMarginUS, cacheBytes: d.device.L2Bytes, overheadUS: launchAndWait, launchUS: deviceLaunchUS, reuse: true, beside: true, telemetry: true, rotate: true, repeats: once,
 		thorough: some, blocks: quietBlocks}
 }
 

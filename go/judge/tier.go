@@ -58,5 +58,5 @@ func tried(ctx context.Context, config Config, scratch string) error {
 
 func (c Config) worker(scratch string) worker.Config {
 	return worker.Config{Path: c.Worker, Runtime: c.Runtime, Scratch: scratch, Threads: c.Threads, Tier: c.Tier, CUDA: c.Target == "cuda", Device: c.Device,
-		UUID: c.UUID, Variables: c.Variables}
+		UUID: c.UUID, Variables: c.Variables, Unchecked: c.Off.Has(GateImage)}
 }

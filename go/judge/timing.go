@@ -27,6 +27,11 @@ const (
 	mostInner    = 200
 	perSide      = 3
 	floorShare   = 0.7 // of the roof: no kernel moves its bytes that much faster than a copy does
+
+	// No launch is below these, whatever it does: an empty kernel in a replayed graph takes 0.8 us and more of a device; on the host a call through
+	// the pool takes about 20 ns.
+	deviceLaunchUS = 0.3
+	hostLaunchUS   = 0.003
 )
 
 // cost times the trial's variants against eager and weighs them by what they take of the model.
@@ -40,8 +45,9 @@ func (t *trial) cost(ctx context.Context) (card.Verdict, error) {
 			return card.Verdict{}, err
 		}
 		if t.impossible(v, measured.candidateUS) {
-			return card.Verdict{}, fail(GateFloor, card.TooFast, "variant `%s`: %.1f us for %d bytes, below %g of the copy time %.1f us: it cannot have moved them",
-				v.ID, measured.candidateUS, v.Bytes, floorShare, v.RoofUS)
+			err := fail(GateFloor, card.TooFast, "%.4g us for %d bytes: below %.4g us, in which it cannot have moved what lies outside the last cache of %d bytes, or been launched (the copy time of all is %.4g us)",
+				measured.candidateUS, v.Bytes, t.floorUS(v), t.judge.target.traits().cacheBytes, v.RoofUS)
+			return card.Verdict{}, t.at(err, v, nil, 0)
 		}
 		evidence := card.VariantCost{ID: v.ID, Cost: math.Exp(-shrink(measured.ratios)), CandidateUS: measured.candidateUS, EagerUS: measured.eagerUS,
 			Samples: len(measured.ratios), Dropped: measured.noisy + measured.throttled}
@@ -71,9 +77,17 @@ func (t *trial) leastBlocks() map[string]int {
 	return least
 }
 
-// impossible says whether a time is below the physical floor. Data that fits the last cache can be faster than memory is.
+// impossible says whether a time is below the physical floor.
 func (t *trial) impossible(v card.Variant, us float64) bool {
-	return !t.judge.off(GateFloor) && v.Bytes > t.judge.target.traits().cacheBytes && us < floorShare*v.RoofUS
+	return !t.judge.off(GateFloor) && us < t.floorUS(v)
+}
+
+// floorUS is the time below which a variant cannot be: that of launching its kernels, and that of moving the bytes which the last cache cannot have
+// held from the call before; data that fits it can be faster than memory is.
+func (t *trial) floorUS(v card.Variant) float64 {
+	traits := t.judge.target.traits()
+	uncached := max(0, 1-float64(traits.cacheBytes)/float64(max(v.Bytes, 1)))
+	return max(traits.launchUS, floorShare*uncached*v.RoofUS)
 }
 
 // measured is the timing of one variant.

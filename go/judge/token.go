@@ -36,8 +36,9 @@ type lexer struct {
 	fresh bool // nothing but white space so far on this line
 }
 
-// splice drops each backslash that ends a line (g++ allows white space after it) together with the line's end. Control characters, lone
-// carriage returns and trigraphs are refused, since compilers differ on them.
+// splice drops each backslash that ends a line together with the line's end. White space between the two, control characters, lone carriage
+// returns and trigraphs are refused, since compilers differ on them: what g++ takes for the end of a comment or of a macro is a line of its own to
+// NVRTC, and a line of its own may be a directive.
 func splice(source string) (*lexer, error) {
 	source = strings.ReplaceAll(source, "\r\n", "\n")
 	l := &lexer{text: make([]byte, 0, len(source)), lines: make([]int, 0, len(source)), fresh: true}
@@ -48,6 +49,9 @@ func splice(source string) (*lexer, error) {
 		case c == '\\':
 			rest := strings.TrimLeft(source[i+1:], " \t")
 			if strings.HasPrefix(rest, "\n") {
+				if source[i+1] != '\n' {
+					return nil, fmt.Errorf("%d: white space between a backslash and the end of its line", line)
+				}
 				i = len(source) - len(rest)
 				line++
 				continue

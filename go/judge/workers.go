@@ -37,6 +37,7 @@ type session struct {
 	only    string // the one finalist that it has run; "" where there was another, or a search
 	mapped  string
 	buffers []int
+	before  map[worker.Dirt]int // kernels of ours that leave dirt on the device; nil: not loaded
 }
 
 func newWorkers(begin func(context.Context) (runner, error), reuse bool, quiet *sync.RWMutex) *workers {

@@ -40,7 +40,7 @@ func parent() {
 	if err != nil {
 		panic(err)
 	}
-	go w.Run(context.Background(), time.Hour, 1, nil)
+	go w.Run(context.Background(), time.Hour, 1, nil, NoDirt, 0)
 	fmt.Println(w.PID())
 	select {}
 }

@@ -30,6 +30,8 @@ type (
 		Runtime string `json:"runtime"` // path of libkfruntime.so
 		Threads int    `json:"threads"`
 		Device  int    `json:"device"` // CUDA ordinal, or -1: host
+		// Unchecked leaves out the rules of images: for tests of what only they keep out.
+		Unchecked bool `json:"unchecked,omitempty"`
 	}
 	Map struct {
 		Header
@@ -49,6 +51,8 @@ type (
 		Header
 		Kernel int    `json:"kernel"`
 		Slots  []Slot `json:"slots"`
+		Dirt   Dirt   `json:"dirt,omitempty"`
+		Before int    `json:"before,omitempty"` // a kernel of ours that leaves the dirt on the device; 0: none
 	}
 	Time struct {
 		Header
@@ -77,6 +81,19 @@ type Slot struct {
 	Buffer int   `json:"buffer"`
 	Offset int64 `json:"offset"`
 }
+
+// Dirt is what a kernel finds in memory and registers that are not its own.
+type Dirt int
+
+// Memory of an allocator is rarely zero, and a kernel that counts on zeros, or on what its last run left, must not pass.
+const (
+	NoDirt    Dirt = iota // whatever is there
+	DirtNaN               // a NaN of every floating type, and -1
+	DirtLarge             // large finite numbers
+)
+
+// Byte is the dirt's, repeated everywhere; -1: none.
+func (d Dirt) Byte() int { return [...]int{-1, 0xFF, 0x4B}[d] }
 
 // Limits of what a request may ask for.
 const (
@@ -139,6 +156,10 @@ func validate(request Request) error {
 			if buffer.Bytes == 0 || buffer.Bytes > math.MaxInt64 {
 				return fmt.Errorf("`buffers`: buffer %d has %d bytes", buffer.ID, buffer.Bytes)
 			}
+		}
+	case *Run:
+		if r.Dirt < NoDirt || r.Dirt > DirtLarge {
+			return fmt.Errorf("`dirt`: %d (expected 0 to %d)", r.Dirt, DirtLarge)
 		}
 	case *Load:
 		if r.FDs != 1 {

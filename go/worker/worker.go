@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,12 +29,17 @@ type Config struct {
 	Device    int               // CUDA: ordinal, as the user's process counts
 	UUID      string            // CUDA: the GPU that the ordinal means in the user's process, as Device.UUID; "" is not checked
 	Variables map[string]string // CUDA: variables of the user's process that it has set since it was started
+	Wrapper   []string          // a program and its options that run the worker below them; none: it runs by itself
+	Unchecked bool              // images are loaded without their rules: for tests of what only these keep out
 }
 
 // TierHint is what a user can do where a tier cannot be reached.
 const TierHint = "`kernelforge doctor` tries every tier; tier 1 needs Landlock and seccomp (Linux 5.13 or newer, a container that allows them), tier 2 also user namespaces"
 
 const scratchHint = "set TMPDIR to a folder of yours with free space, and begin again: what was measured is saved"
+
+// Below is the argument of a worker that a tool runs.
+const Below = "below"
 
 // StartLimit bounds the start: the program's own start, opening the runtime and its threads, or the driver and a context.
 const StartLimit = 20 * time.Second
@@ -71,7 +77,7 @@ func Start(ctx context.Context, config Config) (*Worker, error) {
 	command := exec.Command(config.Path, "serve")
 	command.Dir = config.Scratch
 	command.Env = Environment(config.Scratch)
-	hello := &Hello{Header: Header{Op: "hello"}, Runtime: config.Runtime, Threads: config.Threads, Device: -1}
+	hello := &Hello{Header: Header{Op: "hello"}, Runtime: config.Runtime, Threads: config.Threads, Device: -1, Unchecked: config.Unchecked}
 	if config.CUDA {
 		command.Args = append(command.Args, "cuda")
 		command.Env = environment(config.Scratch, config.Variables, append([]string{"PATH", "LD_LIBRARY_PATH"}, deviceVariables...)...)
@@ -83,6 +89,10 @@ func Start(ctx context.Context, config Config) (*Worker, error) {
 			return nil, card.Fail(card.CodeJudge, scratchHint, "start the worker `%s`: %w", config.Path, err)
 		}
 		defer discard()
+	}
+	if len(config.Wrapper) > 0 {
+		wrapped := exec.Command(config.Wrapper[0], slices.Concat(config.Wrapper[1:], command.Args, []string{Below})...)
+		wrapped.Dir, wrapped.Env, command = command.Dir, command.Env, wrapped
 	}
 	p, err := startPeer(command, func(end *os.File) { command.ExtraFiles = []*os.File{end} }) // descriptor 3
 	if err != nil {
@@ -207,10 +217,10 @@ func sealed(image []byte) (*os.File, error) {
 	return file, nil
 }
 
-// Run runs a kernel once and gives its time in microseconds.
-func (w *Worker) Run(ctx context.Context, limit time.Duration, kernel int, slots []Slot) (float64, error) {
+// Run runs a kernel once and gives its time in microseconds. It finds dirt in what is not its own; on a device the kernel `before` leaves it there.
+func (w *Worker) Run(ctx context.Context, limit time.Duration, kernel int, slots []Slot, dirt Dirt, before int) (float64, error) {
 	var answer RunAnswer
-	err := w.call(ctx, limit, &Run{Header: Header{Op: "run"}, Kernel: kernel, Slots: slots}, nil, &answer)
+	err := w.call(ctx, limit, &Run{Header: Header{Op: "run"}, Kernel: kernel, Slots: slots, Dirt: dirt, Before: before}, nil, &answer)
 	return answer.US, err
 }
 
@@ -243,6 +253,16 @@ func (w *Worker) Telemetry(ctx context.Context, limit time.Duration) (*Telemetry
 	var answer TelemetryAnswer
 	err := w.call(ctx, limit, &ReadTelemetry{Header: Header{Op: "telemetry"}}, nil, &answer)
 	return answer.Telemetry, Clean(answer.Why, 256), err
+}
+
+// End lets the worker end by itself, as it does when nobody asks any more, and kills it when it does not in time.
+func (w *Worker) End(limit time.Duration) {
+	w.conn.Close()
+	select {
+	case <-w.process.done:
+	case <-time.After(limit):
+	}
+	w.Kill()
 }
 
 // call sends a request and reads its answer strictly. Its error is a *Fault that the worker answered (the worker lives), a *Lost (it is

@@ -40,7 +40,7 @@ func alive(pid int) bool { return unix.Kill(pid, 0) == nil }
 func TestAnHonestWorkerAnswersRequestAfterRequest(t *testing.T) {
 	w := startSelf(t, "honest")
 	for range 3 {
-		us, err := w.Run(t.Context(), patience, 1, []Slot{{1, 0}})
+		us, err := w.Run(t.Context(), patience, 1, []Slot{{1, 0}}, NoDirt, 0)
 		if err != nil || us != 1.5 {
 			t.Fatalf("run: %g us, %v", us, err)
 		}
@@ -50,13 +50,13 @@ func TestAnHonestWorkerAnswersRequestAfterRequest(t *testing.T) {
 func TestACrashIsToldBySignalAndKillsOnlyTheWorker(t *testing.T) {
 	for signal, want := range map[syscall.Signal]string{syscall.SIGSEGV: "SIGSEGV", syscall.SIGILL: "SIGILL", syscall.SIGKILL: "SIGKILL"} {
 		w := startSelf(t, fmt.Sprintf("signal:%d", signal))
-		_, err := w.Run(t.Context(), patience, 1, nil)
+		_, err := w.Run(t.Context(), patience, 1, nil, NoDirt, 0)
 		var lost *Lost
 		// a Go program handles SIGSEGV sent by kill itself and ends with status 2; the worker's serving loop gives it its default action back
 		if !errors.As(err, &lost) || lost.Timeout || (lost.Signal != want && lost.Signal != "exit status 2") {
 			t.Errorf("%s: found %#v", want, err)
 		}
-		if again, err2 := w.Run(t.Context(), patience, 1, nil); again != 0 || !errors.Is(err2, err) {
+		if again, err2 := w.Run(t.Context(), patience, 1, nil, NoDirt, 0); again != 0 || !errors.Is(err2, err) {
 			t.Errorf("%s: a second request gave %v (expected the same end)", want, err2)
 		}
 	}
@@ -79,7 +79,7 @@ func TestAFaultIsToldRelativeToTheNearestBuffer(t *testing.T) {
 		if err := w.Map(t.Context(), patience, buffers, []int{0, 0}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := w.Run(t.Context(), patience, 1, nil)
+		_, err := w.Run(t.Context(), patience, 1, nil, NoDirt, 0)
 		var lost *Lost
 		if !errors.As(err, &lost) || !strings.Contains(lost.Detail, c.want) || lost.Buffer != c.buffer {
 			t.Errorf("found %v (expected %q)", err, c.want)
@@ -90,7 +90,7 @@ func TestAFaultIsToldRelativeToTheNearestBuffer(t *testing.T) {
 func TestAHangEndsInAKillOfTheGroup(t *testing.T) {
 	w := startSelf(t, "hang")
 	pid := w.PID()
-	_, err := w.Run(t.Context(), 50*time.Millisecond, 1, nil)
+	_, err := w.Run(t.Context(), 50*time.Millisecond, 1, nil, NoDirt, 0)
 	var lost *Lost
 	if !errors.As(err, &lost) || !lost.Timeout || alive(pid) {
 		t.Fatalf("found %v, alive %t (expected a timeout and a dead process)", err, alive(pid))
@@ -99,7 +99,7 @@ func TestAHangEndsInAKillOfTheGroup(t *testing.T) {
 
 func TestAWorkerThatClosesItsStreamAndLivesOnIsKilled(t *testing.T) {
 	w := startSelf(t, "deaf")
-	_, err := w.Run(t.Context(), patience, 1, nil)
+	_, err := w.Run(t.Context(), patience, 1, nil, NoDirt, 0)
 	var lost *Lost
 	if !errors.As(err, &lost) || lost.Timeout || alive(w.PID()) {
 		t.Fatalf("found %v, alive %t", err, alive(w.PID()))
@@ -142,7 +142,7 @@ func TestAHangingWorkerDiesWithItsParent(t *testing.T) {
 
 func TestWhatAWorkerLeavesInItsGroupIsKilled(t *testing.T) {
 	w := startSelf(t, "child")
-	pid, err := w.Run(t.Context(), patience, 1, nil)
+	pid, err := w.Run(t.Context(), patience, 1, nil, NoDirt, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestABrokenProtocolEndsTheWorker(t *testing.T) {
 		if strings.HasPrefix(how, "raw:\x05") {
 			limit = 50 * time.Millisecond // more bytes are announced than come
 		}
-		_, err := w.Run(t.Context(), limit, 1, nil)
+		_, err := w.Run(t.Context(), limit, 1, nil, NoDirt, 0)
 		var lost *Lost
 		if !errors.As(err, &lost) || alive(w.PID()) {
 			t.Errorf("%q: found %v, alive %t (expected the end of the worker)", how, err, alive(w.PID()))
@@ -197,7 +197,7 @@ func TestARefusalIsCleanedAndTheWorkerLives(t *testing.T) {
 func TestDescriptorsOfAWorkerAreNotTaken(t *testing.T) {
 	w := startSelf(t, "descriptor")
 	before := openFiles(t)
-	if _, err := w.Run(t.Context(), patience, 1, nil); err != nil {
+	if _, err := w.Run(t.Context(), patience, 1, nil, NoDirt, 0); err != nil {
 		t.Fatal(err)
 	}
 	if after := openFiles(t); after != before {
@@ -218,7 +218,7 @@ func TestAnUntrustedProcessSeesNoKeys(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sentinel-key-4711")
 	t.Setenv("HTTPS_PROXY", "http://user:sentinel-key-4711@proxy")
 	w := startSelf(t, "environment")
-	_, err := w.Run(t.Context(), patience, 1, nil)
+	_, err := w.Run(t.Context(), patience, 1, nil, NoDirt, 0)
 	var fault *Fault
 	if !errors.As(err, &fault) || strings.Contains(fault.Text, "sentinel") {
 		t.Fatalf("found %v", err)
@@ -235,7 +235,7 @@ func TestACancelledRequestKillsAndSaysCancelled(t *testing.T) {
 	w := startSelf(t, "hang")
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
-	_, err := w.Run(ctx, patience, 1, nil)
+	_, err := w.Run(ctx, patience, 1, nil, NoDirt, 0)
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("found %v (expected context.Canceled: not a verdict)", err)
 	}

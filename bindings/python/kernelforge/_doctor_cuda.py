@@ -11,7 +11,7 @@ import importlib.util
 import os
 from pathlib import Path
 
-from . import _doctor_sandbox, _ext, _nvml, _nvrtc, _settings
+from . import _doctor_sandbox, _ext, _needs, _nvml, _nvrtc, _settings
 from ._check import Check
 from ._place import Place
 
@@ -120,6 +120,21 @@ def _nvrtc_check() -> Check | None:
     return Check("nvrtc", True, words, "", _SEARCH)
 
 
+def _sanitizer() -> Check | None:
+    if _count() == 0:
+        return None
+    path = _needs.sanitizer()
+    if path is not None:
+        return Check("sanitizer", True, f"`{path}`: finalists run once under its tools", "", _SEARCH)
+    return Check(
+        "sanitizer",
+        None,
+        "no compute-sanitizer (looked in PATH, CUDA_HOME, /usr/local/cuda)",
+        "install the CUDA toolkit's compute-sanitizer; without it finalists are judged by all other gates, and their evidence says so",
+        _SEARCH,
+    )
+
+
 def _sharing() -> Check | None:
     """Search needs two processes on the device, and a fault of the one must not end the other's context."""
     if _count() == 0:
@@ -209,6 +224,7 @@ CHECKS = (
     _gpu,
     _driver,
     _nvrtc_check,
+    _sanitizer,
     _sharing,
     *_doctor_sandbox.checks("cuda sandbox tier", 0, _SEARCH, lambda: _count() > 0),
     _memory,

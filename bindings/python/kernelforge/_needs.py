@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 from typing import Any
 
 from . import _cxx, _nvrtc, _settings
@@ -50,8 +51,16 @@ def tools(place: Place, program: str) -> dict[str, Any]:
         "nvrtc": program,
         "device": place.ordinal,
         "uuid": place.uuid(),
+        **({"sanitizer": path} if (path := sanitizer()) else {}),
         "variables": {k: os.environ[k] for k in _VISIBLE if k in os.environ},
     }
+
+
+def sanitizer() -> str | None:
+    """Return the path of NVIDIA's compute-sanitizer, None where there is none: PATH first, then the toolkit's folder."""
+    toolkits = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    places = [os.environ.get("PATH", ""), *(os.path.join(t, "bin") for t in toolkits if t)]
+    return shutil.which("compute-sanitizer", path=os.pathsep.join(places))
 
 
 def lacking(card: dict[str, Any], place: Place) -> str:

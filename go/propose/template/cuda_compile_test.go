@@ -57,7 +57,7 @@ func compiled(t *testing.T, pool *cuda.Pool, candidate card.Candidate) []byte {
 		options = append(options, "-D"+name+"="+candidate.Spec.Constants[name])
 	}
 	built, err := pool.Compile(t.Context(), candidate.Source, options)
-	if err != nil || built.Image == nil {
+	if err != nil || built.Image == nil || built.Refused != "" {
 		t.Errorf("%s %v: %v %s%s", candidate.Family, candidate.Params, err, built.Failure, built.Refused)
 	}
 	return built.Image

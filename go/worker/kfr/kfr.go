@@ -140,6 +140,8 @@ type Library struct {
 	poolCreate func(threads int32, pool *Pool, e *cError) int32
 	poolUse    func(pool Pool, parallel *Parallel)
 	poolFree   func(pool Pool)
+	poolDirty  func(pool Pool, value int32)
+	unchecked  func()
 
 	bufferCreate func(bytes uint64, device int32, buffer *Memory, e *cError) int32
 	bufferImport func(fd int32, bytes uint64, writable, device int32, buffer *Memory, e *cError) int32
@@ -191,6 +193,8 @@ func Open(path string) (*Library, error) {
 	bind(&l.poolCreate, "kfr_pool_create")
 	bind(&l.poolUse, "kfr_pool_parallel")
 	bind(&l.poolFree, "kfr_pool_free")
+	bind(&l.poolDirty, "kfr_pool_dirty")
+	bind(&l.unchecked, "kfr_images_unchecked")
 	bind(&l.bufferCreate, "kfr_buffer_create")
 	bind(&l.bufferImport, "kfr_buffer_import")
 	bind(&l.bufferFill, "kfr_buffer_fill")
@@ -248,6 +252,12 @@ func (l *Library) NewPool(threads int) (Pool, *Parallel, error) {
 
 // FreePool ends the pool's threads.
 func (l *Library) FreePool(pool Pool) { l.poolFree(pool) }
+
+// Dirty makes the pool's later calls find a byte in each thread's free stack and vector registers; -1: whatever is there.
+func (l *Library) Dirty(pool Pool, value int) { l.poolDirty(pool, int32(value)) }
+
+// Unchecked leaves out the rules of images for the rest of this process: for tests of what only they keep out.
+func (l *Library) Unchecked() { l.unchecked() }
 
 // NewPlan checks and loads an image and binds it to its call. Free it with FreePlan.
 func (l *Library) NewPlan(json, image []byte, device int32) (Plan, Info, error) {

@@ -64,7 +64,7 @@ func (l *Loop) telemetry(ok worker.Answer) any {
 
 // scratch is what a kernel gets as a workspace.
 type scratch interface {
-	address() uintptr
+	address(atStart bool) uintptr
 	fill(value byte) error
 	free()
 }
@@ -83,8 +83,8 @@ func (l *Loop) newScratch(bytes uint64) (scratch, error) {
 	return deviceWorkspace{l.library, memory, bytes}, nil
 }
 
-// deviceWorkspace is memory of the device between two unmapped ranges, where the driver has them. Its end is the mapping's end, rounded to
-// what an allocation is aligned to.
+// deviceWorkspace is memory of the device between two unmapped ranges, where the driver has them. It lies at the mapping's end, rounded to
+// what an allocation is aligned to, or at its start.
 type deviceWorkspace struct {
 	library *kfr.Library
 	memory  kfr.Memory
@@ -93,14 +93,19 @@ type deviceWorkspace struct {
 
 const deviceAlign = 256 // cuMemAlloc's
 
-func (w deviceWorkspace) address() uintptr { return w.library.Data(w.memory) + uintptr(w.first()) }
+func (w deviceWorkspace) address(atStart bool) uintptr {
+	if atStart {
+		return w.library.Data(w.memory)
+	}
+	return w.library.Data(w.memory) + uintptr(w.first())
+}
 
 func (w deviceWorkspace) first() uint64 {
 	return w.library.Bytes(w.memory) - (w.bytes+deviceAlign-1)/deviceAlign*deviceAlign
 }
 
 func (w deviceWorkspace) fill(value byte) error {
-	return w.library.Fill(w.memory, w.first(), w.library.Bytes(w.memory)-w.first(), value)
+	return w.library.Fill(w.memory, 0, w.library.Bytes(w.memory), value)
 }
 
 func (w deviceWorkspace) free() { w.library.FreeMemory(w.memory) }

@@ -140,7 +140,7 @@ func TestWithoutSharedMemoryEachSideHasItsOwn(t *testing.T) {
 		}
 	}
 	carry(library.Push)
-	if _, err := d.Run(t.Context(), patience, d.kernel, d.slots); err != nil {
+	if _, err := d.Run(t.Context(), patience, d.kernel, d.slots, worker.NoDirt, 0); err != nil {
 		t.Fatal(err)
 	}
 	if d.out[999] != 0 || d.in[7] != 7 {
@@ -159,7 +159,7 @@ func TestAKernelOnADeviceIsLoadedRunAndTimed(t *testing.T) {
 		device.UUID != "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f" || device.PCI != "0000:19:00.0" || device.SmemOptin != 232448 || device.L2Bytes == 0 || device.Warp != 32 {
 		t.Errorf("found %+v", device)
 	}
-	if us, err := d.Run(t.Context(), patience, d.kernel, d.slots); err != nil || !(us > 0) || d.out[999] != 2*999 {
+	if us, err := d.Run(t.Context(), patience, d.kernel, d.slots, worker.NoDirt, 0); err != nil || !(us > 0) || d.out[999] != 2*999 {
 		t.Fatalf("run: %g us, %v, last element %g", us, err, d.out[999])
 	}
 	sets := [][]*worker.Slot{{&d.slots[0], nil}, {&d.slots[0], &d.slots[1]}}
@@ -183,7 +183,7 @@ func TestAKernelOnADeviceIsLoadedRunAndTimed(t *testing.T) {
 		t.Error(err)
 	}
 	var fault *worker.Fault
-	if _, err := d.Run(t.Context(), patience, d.kernel, d.slots); !errors.As(err, &fault) || fault.Code != worker.FaultRequest {
+	if _, err := d.Run(t.Context(), patience, d.kernel, d.slots, worker.NoDirt, 0); !errors.As(err, &fault) || fault.Code != worker.FaultRequest {
 		t.Errorf("after the unload: found %v", err)
 	}
 }
@@ -195,7 +195,7 @@ func TestAnAccessPastABufferOfTheDeviceIsToldByItsName(t *testing.T) {
 		"*(volatile float*)x = 1; }":          "of buffer 1, which is read-only",
 	} {
 		d := startOnDevice(t, head2+body)
-		_, err := d.Run(t.Context(), patience, d.kernel, d.slots)
+		_, err := d.Run(t.Context(), patience, d.kernel, d.slots, worker.NoDirt, 0)
 		var lost *worker.Lost
 		if !errors.As(err, &lost) || lost.Timeout || !strings.Contains(lost.Detail, want) {
 			t.Errorf("%s: found %v (expected %q)", body, err, want)
@@ -209,15 +209,15 @@ func TestAFaultOfTheDeviceEndsTheWorker(t *testing.T) {
 		want   string
 	}{{700, "illegal memory access"}, {716, ""}, {719, ""}} {
 		d := startOnDevice(t, fmt.Sprintf("%sfault_next(%d); }", head2, c.result))
-		if _, err := d.Run(t.Context(), patience, d.kernel, d.slots); err != nil {
+		if _, err := d.Run(t.Context(), patience, d.kernel, d.slots, worker.NoDirt, 0); err != nil {
 			t.Fatal(err)
 		}
-		_, err := d.Run(t.Context(), patience, d.kernel, d.slots)
+		_, err := d.Run(t.Context(), patience, d.kernel, d.slots, worker.NoDirt, 0)
 		var lost *worker.Lost
 		if !errors.As(err, &lost) || lost.Timeout || lost.Signal != "device fault" || !strings.Contains(lost.Detail, c.want) {
 			t.Errorf("%d: found %#v", c.result, err)
 		}
-		if _, again := d.Run(t.Context(), patience, d.kernel, d.slots); !errors.Is(again, err) {
+		if _, again := d.Run(t.Context(), patience, d.kernel, d.slots, worker.NoDirt, 0); !errors.Is(again, err) {
 			t.Errorf("%d: a second request gave %v (expected the same end)", c.result, again)
 		}
 	}
@@ -225,13 +225,13 @@ func TestAFaultOfTheDeviceEndsTheWorker(t *testing.T) {
 
 func TestAHangingKernelIsKilledAndTheNextWorkerRuns(t *testing.T) {
 	d := startOnDevice(t, head2+"for (volatile int64_t i = 0;; ++i) y[0] = x[0]; }")
-	_, err := d.Run(t.Context(), 100*time.Millisecond, d.kernel, d.slots)
+	_, err := d.Run(t.Context(), 100*time.Millisecond, d.kernel, d.slots, worker.NoDirt, 0)
 	var lost *worker.Lost
 	if !errors.As(err, &lost) || !lost.Timeout {
 		t.Fatalf("found %v (expected a timeout)", err)
 	}
 	next := startOnDevice(t, head2+"for (int64_t i = 0; i < n; ++i) y[i] = x[i] + 1; }")
-	if _, err := next.Run(t.Context(), patience, next.kernel, next.slots); err != nil || next.out[10] != 11 {
+	if _, err := next.Run(t.Context(), patience, next.kernel, next.slots, worker.NoDirt, 0); err != nil || next.out[10] != 11 {
 		t.Errorf("the next one: %v, %g", err, next.out[10])
 	}
 }
@@ -244,7 +244,7 @@ func TestAWorkspaceOfTheDeviceIsGuarded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = d.Run(t.Context(), patience, kernel, d.slots)
+		_, err = d.Run(t.Context(), patience, kernel, d.slots, worker.NoDirt, 0)
 		if (err != nil) != crash {
 			t.Errorf("byte %s of 700, rounded to 768: found %v", at, err)
 		}

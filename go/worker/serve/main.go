@@ -2,18 +2,31 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"runtime"
 
 	"github.com/kernelforge/kernelforge/go/worker"
 	"github.com/kernelforge/kernelforge/go/worker/kfr"
 	"github.com/kernelforge/kernelforge/go/worker/sandbox"
+	"golang.org/x/sys/unix"
 )
 
 // socket is the descriptor of the frame socket in a started worker (os/exec's first extra file).
 const socket = 3
 
-// Main is the mode `serve` (host) or `serve cuda` of kernelforge-worker: confine, then answer frames until the parent is gone.
+// leave takes a worker that was started below a tool out of the tool's group, and has the kernel kill it with the tool.
+func leave() error {
+	if err := unix.Setpgid(0, 0); err != nil {
+		return fmt.Errorf("serve: lead a process group: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("serve: die with the parent: %w", err)
+	}
+	return nil
+}
+
+// Main is the mode `serve` (host), `serve cuda` or `serve cuda below` (a tool, such as compute-sanitizer) of kernelforge-worker: confine, then answer frames until the parent is gone.
 func Main(args []string, open OpenMeter) error {
 	room, err := sandbox.Confine(args, limits(args))
 	if err != nil {
@@ -21,6 +34,11 @@ func Main(args []string, open OpenMeter) error {
 	}
 	if !cuda(args) {
 		if err := sandbox.Hide(); err != nil {
+			return err
+		}
+	}
+	if below(args) {
+		if err := leave(); err != nil {
 			return err
 		}
 	}

@@ -15,8 +15,8 @@ import (
 // maxWorkspace bounds one workspace of a candidate; the machine's memory is not its to take.
 const maxWorkspace = 8 << 30
 
-// workspace is scratch memory of one kernel between two unmapped pages. Its end is the mapping's end (rounded to 64 bytes), so that a
-// write past it faults.
+// workspace is scratch memory of one kernel between two unmapped pages. It lies at the mapping's end (rounded to 64 bytes), where a write past
+// it faults, or at its start, where one in front of it does.
 type workspace struct {
 	mapping []byte
 	first   int
@@ -36,12 +36,17 @@ func newWorkspace(bytes uint64) (workspace, error) {
 	return workspace{mapping, int(page + middle - used)}, nil
 }
 
-func (w workspace) address() uintptr { return uintptr(unsafe.Pointer(&w.mapping[w.first])) }
+func (w workspace) address(atStart bool) uintptr {
+	if atStart {
+		return uintptr(unsafe.Pointer(&w.mapping[unix.Getpagesize()]))
+	}
+	return uintptr(unsafe.Pointer(&w.mapping[w.first]))
+}
 
 func (w workspace) fill(value byte) error {
-	rest := w.mapping[w.first : len(w.mapping)-unix.Getpagesize()]
-	for i := range rest {
-		rest[i] = value
+	whole := w.mapping[unix.Getpagesize() : len(w.mapping)-unix.Getpagesize()]
+	for i := range whole {
+		whole[i] = value
 	}
 	return nil
 }
@@ -100,4 +105,36 @@ func readImage(fd int) ([]byte, error) {
 		done += n
 	}
 	return image, nil
+}
+
+// dirty leaves dirt where the kernel that runs next may look without having written.
+func (l *Loop) dirty(r *worker.Run) error {
+	if l.pool != 0 {
+		l.library.Dirty(l.pool, r.Dirt.Byte())
+		return nil
+	}
+	if r.Before == 0 {
+		return nil
+	}
+	k, found := l.kernels[r.Before]
+	if !found {
+		return fmt.Errorf("run: no kernel %d to run before", r.Before)
+	}
+	if k.own == nil {
+		for range k.info.Inputs + k.info.Outputs {
+			w, err := l.newScratch(1)
+			if err != nil {
+				return err
+			}
+			k.workspaces, k.own = append(k.workspaces, w), append(k.own, w.address(false))
+		}
+	}
+	return l.library.Launch(k.plan, k.own, l.parallel)
+}
+
+func (l *Loop) drop(k *kernel) {
+	for _, w := range k.workspaces {
+		w.free()
+	}
+	l.library.FreePlan(k.plan)
 }

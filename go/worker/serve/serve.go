@@ -48,12 +48,8 @@ type kernel struct {
 	plan       kfr.Plan
 	info       kfr.Info
 	workspaces []scratch
-	runs       int
+	own        []uintptr // slots of a kernel of ours that is run for what it leaves behind; nil: never yet
 }
-
-// dirt is what workspaces hold before a run, in turn: a NaN of every floating type and -1, then a finite number. Memory of an allocator is
-// rarely zero, and a kernel that counts on zeros, or on what its last run left, must not pass. Those marked zeroed are cleared at the launch.
-var dirt = [...]byte{0xFF, 0x4B}
 
 // New makes a loop. confine is called once, at `hello`, when the runtime and the device are open and before any candidate: it does what is left
 // to do for the confinement of this process, and says which tier that is and what it tried. open may be nil: no telemetry.
@@ -206,6 +202,9 @@ func (l *Loop) hello(r *worker.Hello, ok worker.Answer) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.Unchecked {
+		library.Unchecked()
+	}
 	report, err := l.confine(library)
 	if err == nil && answer.Device != nil {
 		err = launches(library, int32(r.Device), report.Tier)
@@ -295,17 +294,25 @@ func (l *Loop) run(r *worker.Run, ok worker.Answer) (any, error) {
 		slots = append(slots, address)
 	}
 	for _, w := range k.workspaces {
-		if err := w.fill(dirt[k.runs%len(dirt)]); err != nil {
-			return nil, err
+		if r.Dirt != worker.NoDirt { // those marked zeroed are cleared at the launch
+			if err := w.fill(byte(r.Dirt.Byte())); err != nil {
+				return nil, err
+			}
 		}
-		slots = append(slots, w.address())
+		slots = append(slots, w.address(r.Dirt == worker.DirtLarge)) // at either end in turn: both sides are guarded
 	}
-	k.runs++
 	if err := l.carry(r.Slots, l.library.Pull); err != nil {
 		return nil, err
 	}
+	if err := l.dirty(r); err != nil {
+		return nil, err
+	}
 	start := l.library.Now()
-	if err := l.library.Launch(k.plan, slots, l.parallel); err != nil {
+	err := l.library.Launch(k.plan, slots, l.parallel)
+	if l.pool != 0 {
+		l.library.Dirty(l.pool, worker.NoDirt.Byte()) // what is timed comes clean
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := l.wait(); err != nil {
@@ -363,13 +370,6 @@ func (l *Loop) unload(number int) error {
 	delete(l.kernels, number)
 	l.drop(k)
 	return nil
-}
-
-func (l *Loop) drop(k *kernel) {
-	for _, w := range k.workspaces {
-		w.free()
-	}
-	l.library.FreePlan(k.plan)
 }
 
 // free gives back everything; the process of a worker ends here, a test's does not. What belongs to a lost context is gone with its process.

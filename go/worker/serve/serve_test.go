@@ -255,7 +255,7 @@ func TestAWorkspaceEndsAtItsGuard(t *testing.T) {
 			t.Fatal(err)
 		}
 		end := w.first + int((bytes+63)/64*64)
-		if end != len(w.mapping)-page || w.first < page || w.address()%64 != 0 {
+		if end != len(w.mapping)-page || w.first < page || w.address(false)%64 != 0 {
 			t.Errorf("%d bytes: [%d, %d) in a mapping of %d", bytes, w.first, end, len(w.mapping))
 		}
 		if bytes > 0 {
@@ -339,7 +339,7 @@ func TestARequestThatIsRefusedLeavesTheWorkerAlive(t *testing.T) {
 	realRuntime(t)
 	w := started(t)
 	for range 2 {
-		_, err := w.Run(t.Context(), 20*time.Second, 5, nil)
+		_, err := w.Run(t.Context(), 20*time.Second, 5, nil, worker.NoDirt, 0)
 		var fault *worker.Fault
 		if !errors.As(err, &fault) || fault.Code != worker.FaultRequest {
 			t.Fatalf("found %v", err)
@@ -376,7 +376,7 @@ func TestWorkspacesAreDirtyBeforeEveryRun(t *testing.T) {
 		own := strings.Replace(plan, `"zeroed": false`, `"zeroed": `+zeroed, 1)
 		c.ask(&worker.Load{Header: head("load"), Plan: json.RawMessage(own), FDs: 1}, []int{int(file.Fd())}, "", &loaded)
 		for run, expected := range want {
-			c.ask(&worker.Run{Header: head("run"), Kernel: loaded.Kernel, Slots: []worker.Slot{{Buffer: 1, Offset: 4000}, {Buffer: 1}}}, nil, "", &worker.RunAnswer{})
+			c.ask(&worker.Run{Header: head("run"), Kernel: loaded.Kernel, Slots: []worker.Slot{{Buffer: 1, Offset: 4000}, {Buffer: 1}}, Dirt: worker.Dirt(1 + run%2)}, nil, "", &worker.RunAnswer{})
 			for _, i := range []int{0, 999} {
 				if out[i] != expected {
 					t.Errorf("zeroed %s, run %d: element %d was %#x (expected %#x)", zeroed, run, i, out[i], expected)

@@ -95,7 +95,7 @@ func TestWhatAHostileCandidateCanDoAtEachTier(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := w.Run(t.Context(), 20*time.Second, kernel, []worker.Slot{{Buffer: 1}, {Buffer: 2}}); err != nil {
+			if _, err := w.Run(t.Context(), 20*time.Second, kernel, []worker.Slot{{Buffer: 1}, {Buffer: 2}}, worker.NoDirt, 0); err != nil {
 				t.Fatal(err)
 			}
 			for i, what := range hostileWants {

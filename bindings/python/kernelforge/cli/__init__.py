@@ -28,6 +28,7 @@ COMMANDS = {
     "report": "show the result of a study",
     "explain": "show for each call of a model which plan serves it, or why eager runs",
     "show": "show the studies, the runs of one, or one node with its source",
+    "repro": "write a failing candidate as a folder that runs alone and fails again",
     "verify": "judge a pack again on this machine, in a fresh process",
     "redteam": "put kernels that are known to be wrong, and right ones, through the judge",
     "approve": "serve winners that were proposed with --review",

@@ -7,6 +7,7 @@ live here in private memory, `memory.py` copies them to where a candidate runs.
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ class Variant:
         seed: of the run; the same seed gives the same inputs.
         place: where inputs are drawn, and where eager runs.
         off: gates that a test has turned off.
+        moments: of a captured payload that is not here any more, as `moments` gave them.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Variant:
         seed: int,
         place: Place = HOST,
         off: Off = (),
+        moments: Sequence[Sequence[float]] | None = None,
     ) -> None:
         self.call, self.seed, self.place, self.off, self._payload = call, seed, place, off, payload
         self.harder: list[int] = []  # numbers of the fresh draws that `controls` asked for
@@ -68,7 +71,10 @@ class Variant:
         ]
         self._captured = None if payload is None else slot_tensors(call, payload)
         seen: list[torch.Tensor | None] = [*self._captured] if self._captured is not None else []
-        self._moments = [Moments.of(t) for t in seen or [None] * len(self.slots)]
+        if moments is None:
+            self._moments = [Moments.of(t) for t in seen or [None] * len(self.slots)]
+        else:
+            self._moments = [Moments(*m) for m in moments]
         shapes = [torch.empty(s.sizes, dtype=s.dtype, device="meta") for s in self.slots]
         named = dict(zip(self.overload.names, self.arguments(shapes), strict=True))
         line = operator(self.overload, named)
@@ -85,6 +91,11 @@ class Variant:
         self.probes: Probes | None = None
         if self.slots and "metamorphic" not in off:
             self.probes = Probes(self.overload.operator, named, self.slots[0], call["outputs"])
+
+    @property
+    def moments(self) -> list[list[float]]:
+        """What inputs are drawn like, a list for each input slot: mean, deviation, least, largest, part of zeros."""
+        return [list(dataclasses.astuple(m)) for m in self._moments]
 
     @property
     def captured(self) -> bool:

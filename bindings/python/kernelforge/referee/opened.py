@@ -215,6 +215,7 @@ class OpenCard:
                 "id": number,
                 "variant": v.id,
                 "kind": i.kind,
+                "number": i.number,
                 "placement": i.placement,
                 **({"final": True} if i.final else {}),
                 "slots": [{"buffer": r.id, "offset": r.offset(i.placement)} for r in v.stage.slots],
@@ -226,6 +227,7 @@ class OpenCard:
             "cases": cases,
             "timing": {v.id: self._pool.places(v.id, v.aliases) for v in self.variants.values()},
             "align": {v.id: v.align for v in self.variants.values()},
+            "moments": {v.id: v.inputs.moments for v in self.variants.values()},
             "controls": {v: c.ends for v, c in self.controls.items()},
         }
 

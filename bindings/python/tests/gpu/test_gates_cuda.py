@@ -1,0 +1,38 @@
+"""The judge's gates on a device: what only they kill, of the red-team corpus."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from kernelforge import _needs
+from kernelforge._place import Place
+from kernelforge.redteam import redteam
+
+pytestmark = pytest.mark.usefixtures("gpu")
+
+
+def _judged(only: str, *off: str) -> dict[str, str]:
+    place = Place(torch.cuda.current_device())
+    found = redteam("cuda", only=only, off=off, place=place, progress=False)
+    return {f["name"]: f["status"] for f in found["files"]}
+
+
+@pytest.mark.parametrize("only", ["uninitialised_shared", "uninitialised_workspace"])
+def test_what_reads_before_it_writes_dies_of_the_dirt(only: str) -> None:
+    found = _judged(only)
+    assert found and all(status != "ok" for status in found.values()), found
+
+
+def test_images_with_more_than_the_spec_or_with_state_are_refused() -> None:
+    for only in ("extra_entry", "counts_calls", "cache_by_address"):
+        found = _judged(only)
+        assert found and all(status != "ok" for status in found.values()), (only, found)
+    survived = _judged("extra_entry", "image")
+    assert all(status == "ok" for status in survived.values()), survived
+
+
+@pytest.mark.skipif(_needs.sanitizer() is None, reason="no compute-sanitizer on this machine")
+def test_the_sanitizer_finds_a_missing_barrier() -> None:
+    found = _judged("missing_barrier")
+    assert found and all(status != "ok" for status in found.values()), found
