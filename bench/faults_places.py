@@ -113,7 +113,7 @@ def full(trials: Trials, name: str, where: Callable[[Place], Path]) -> Row:
             filler = fill(where(place))
             v.wait(PATIENCE_S)
             filler.unlink()
-            wrong, took = ended_with_one_error(v, struck, shared, 5 if where(place) == place.home else 1)
+            wrong, took = ended_with_one_error(v, struck, shared, 5)
             saw = words(v)
         finally:
             v.end()
