@@ -193,7 +193,7 @@ func (b *bench) once(ctx context.Context, bad, good []byte, hangs bool) (float64
 		return 0, err
 	}
 	began := time.Now()
-	if _, err := w.Run(ctx, limit, kernel, b.slots()); err == nil {
+	if _, err := w.Run(ctx, limit, kernel, b.slots(), worker.NoDirt, 0); err == nil {
 		return 0, errors.New("the bad candidate ended well")
 	}
 	w.Kill()
@@ -202,7 +202,7 @@ func (b *bench) once(ctx context.Context, bad, good []byte, hangs bool) (float64
 		return 0, err
 	}
 	defer next.Kill()
-	if _, err := next.Run(ctx, limit, kernel, b.slots()); err != nil {
+	if _, err := next.Run(ctx, limit, kernel, b.slots(), worker.NoDirt, 0); err != nil {
 		return 0, err
 	}
 	lost := time.Since(began)

@@ -18,7 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from . import _ext, _pins, _settings, _trust
-from ._folder import REPLACE, folder_of, read, read_signed
+from ._folder import REPLACE
+from ._folder import folder_of as folder_of
+from ._folder import read as read
+from ._folder import read_signed as read_signed
 from ._place import HOST, Place, place_of
 from ._seal import seal
 from .errors import PackFault, UsageFault
