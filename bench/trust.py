@@ -34,7 +34,6 @@ RESULTS = ROOT / "bench/results"
 KEPT = ROOT / "build/trust"  # what the programs keep of their own, to go on with
 LEAST_S = 20.0  # a section that has less left is not begun
 GRACE_S = 120.0  # a program ends its running measurement beyond its budget
-AA_TRIALS = {"host": 1000, "cuda": 200}
 
 Json = dict[str, Any]
 
