@@ -99,6 +99,8 @@ def _tiers(target: str, seconds: float, kept: Path) -> list[str]:
     return [*command, "--device", "0", "--nvrtc", str(_nvrtc.find() or "")]
 
 
+AA_TRIALS = {"host": 1000, "cuda": 200}
+
 SECTIONS: dict[str, Section] = {
     "corpus": Section(
         _corpus,
