@@ -165,7 +165,9 @@ def words(v: Victim) -> str:
 
 def verdicts(v: Victim) -> list[dict[str, Any]]:
     """Return the verdicts in order: {at, status, detail}."""
-    return [{"at": t["at"], **t["data"]["verdict"]} for t in v.all("verdict")]
+    return [
+        {**t["data"]["verdict"], "at": t["at"]} for t in v.all("verdict")
+    ]  # when, not the verdict's own place
 
 
 def next_run(v: Victim, after: float) -> float | None:

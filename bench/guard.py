@@ -15,6 +15,7 @@ import argparse
 import datetime
 import hashlib
 import json
+import os
 import queue
 import re
 import subprocess
@@ -80,8 +81,21 @@ def work(args: argparse.Namespace) -> int:
                 "reasons": {},
                 "wrong": f"the check itself failed: {e!r}: {where}",
             }
+        if args.target == "cuda" and _context_lost():
+            os._exit(70)  # a crash: nothing that this process finds from now on would be of the calls
         print(json.dumps({"done": number, **found}), flush=True)
     return 0
+
+
+def _context_lost() -> bool:
+    """Return whether the device's context is of no more use: a kernel faulted, whoever's it was."""
+    import torch
+
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
 
 
 def _alone(args: argparse.Namespace) -> int:
@@ -97,7 +111,7 @@ def _alone(args: argparse.Namespace) -> int:
     )
     with _ext.load().thread_off():
         guard_check.look(guard_check.run(draft))
-    return 0
+    return 70 if args.target == "cuda" and _context_lost() else 0
 
 
 # ---- the parent ---------------------------------------------------------------------------------------------------------------------
