@@ -1,5 +1,7 @@
 """Packs: what is read, what is refused with which words, what is served and taken back."""
 
+import getpass
+
 import pytest
 
 from kernelforge import _pack
@@ -104,6 +106,7 @@ def test_approve_changes_the_state_on_disk_and_nothing_else(tmp_path):
     assert _pack.approve(tmp_path) == ["p-1"]
     after = _pack.read(tmp_path)
     assert after["plans"][0].pop("state") == "approved"
+    assert after["plans"][0].pop("approved_by") == getpass.getuser()
     before["plans"][0].pop("state")
     assert after.pop("digest") != before.pop("digest")
     assert after == before
