@@ -185,7 +185,7 @@ func (r *scriptedReferee) prepare(seed int64) (any, error) {
 			if kind == "special" {
 				copy(tensor.input, []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.Copysign(0, -1)), 1e-42})
 			}
-			cases = append(cases, map[string]any{"id": len(r.tensors), "variant": v.ID, "kind": kind, "placement": placement,
+			cases = append(cases, map[string]any{"id": len(r.tensors), "variant": v.ID, "kind": kind, "number": 0, "placement": placement,
 				"slots": []slotJSON{{inID, inAt}, {outID, outAt}}})
 			timing[v.ID] = append(timing[v.ID], []*slotJSON{{inID, inAt}, nil})
 			r.tensors = append(r.tensors, tensor)
