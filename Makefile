@@ -102,7 +102,7 @@ test-go:
 	$(call say,Go tests with the race detector)
 	KF_RUNTIME=$(abspath $(PACKAGE)/lib/libkfruntime.so) KF_WORKER=$(abspath $(PACKAGE)/lib/kernelforge-worker) \
 	  KF_NVRTC=$(NVRTC) KF_CUOBJDUMP=$(CUOBJDUMP) KF_FAKE_CUDA_LIBRARY=$(wildcard $(abspath $(BUILD)/csrc/tests/libcuda-fake.so)) \
-	  $(GO) test -race -ldflags="-extldflags=-Wl,-z,lazy" ./go/...
+	  $(GO) test -race -timeout 30m -ldflags="-extldflags=-Wl,-z,lazy" ./go/...
 
 .PHONY: test-python
 test-python:

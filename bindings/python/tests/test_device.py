@@ -138,12 +138,12 @@ def test_the_first_doubt_that_holds_is_told_and_only_it_is_put_into_words():
         raise AssertionError("a question that is answered with no was put into words")
 
     doubts = Doubts()
-    doubts.ask(torch.tensor(False), never)
-    doubts.ask(False, never)
-    doubts.ask(torch.tensor(True), lambda: "second")
-    doubts.ask(True, never)
-    assert doubts.first() == "second"
-    assert Doubts().first() == ""
+    doubts.ask(torch.tensor(False), never, "values")
+    doubts.ask(False, never, "values")
+    doubts.ask(torch.tensor(True), lambda: "second", "inputs")
+    doubts.ask(True, never, "values")
+    assert doubts.first() == ("second", "inputs")
+    assert Doubts().first() == ("", "")
 
 
 # ---- memory -----------------------------------------------------------------------------------------------------
