@@ -17,6 +17,7 @@ _ROOM = 4 << 20  # with less free the disk is to blame, and not the compiler
 _NAME_ANOTHER = "name another one with KERNELFORGE_CXX"
 
 
+_NEEDED = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")  # of the environment: a compiler has no use for keys
 _good: set[str] = set()  # compilers that passed in this process
 
 
@@ -41,6 +42,7 @@ def tried(compiler: str) -> tuple[str, str] | None:
                 text=True,
                 errors="replace",
                 timeout=_SECONDS,
+                env={k: os.environ[k] for k in _NEEDED if k in os.environ} | {"LC_ALL": "C"},
             )
         except subprocess.TimeoutExpired:
             return f"`{compiler}` does not answer within {_SECONDS} s", _NAME_ANOTHER
