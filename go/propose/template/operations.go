@@ -52,7 +52,7 @@ func fixed(body string) func(card.Call) (string, bool) {
 }
 
 // geluBody has eager's two forms. Eager takes the exact one from oneDNN where the tensor is contiguous float32 or bfloat16: there infinity
-// gives NaN. float64 is left to eager: 1 + erf cancels, and two libraries' erf differ in the last bit.
+// gives NaN on some processors and infinity on others, so it gives infinity, which is right. float64 is left to eager: 1 + erf cancels, and two libraries' erf differ in the last bit.
 func geluBody(call card.Call) (string, bool) {
 	var approximate string
 	self := argument(call, "self")
@@ -67,7 +67,7 @@ func geluBody(call card.Call) (string, bool) {
 	case approximate != "none":
 		return "", false
 	case self.DType != "float16" && contiguous(self) && numel(self) > 1:
-		return "V tail = above(a < V{} ? -a : a);\n  return a > V{} ? a - a * tail : a * tail;", true
+		return "V tail = above(a < V{} ? -a : a), less = tail > V{} ? a * tail : V{};\n  return a > V{} ? a - less : a * tail;", true
 	}
 	return "V tail = above(a < V{} ? -a : a);\n  return a * (a > V{} ? exact(ONE) - tail : tail);", true
 }
