@@ -4,7 +4,7 @@
 // gate: policy
 // why: asks whether a file exists and compiles to something else if it does
 // spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["ceildiv(out0_numel, 256)", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "other"}, {"slot": "out0"}, {"int": "out0_numel", "type": "i32"}]}]}
-#if __has_include("/root/.ssh/id_ed25519")
+#if __has_include("/home/user/.ssh/id_ed25519")
 #define FOUND 1
 #endif
 
