@@ -47,7 +47,7 @@ def test_eager_columns_are_what_is_observed(mode):
     table = written()
     for overload, sample in reach.samples().items():
         if "nnpack" in overload:
-            continue  # torch takes NNPACK on some processors, and not before something else has set it up
+            continue  # whether this call fails inside torch changes with what the process did before
         assert reach.cell(sample, mode) == table[overload][mode], (overload, mode)
 
 
