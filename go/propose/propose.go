@@ -1,15 +1,27 @@
-// Package propose says what a source of candidates is. The sources are its sub-packages: template and given now; llm later.
+// Package propose says what a source of candidates is. The sources are its sub-packages: template, given and llm.
 package propose
 
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/kernelforge/kernelforge/go/card"
 )
 
 // ErrExhausted means that this source has nothing more to propose below this parent. The tree may still grow elsewhere.
 var ErrExhausted = errors.New("propose: nothing left to propose here")
+
+// ErrBudget means that a budget refuses the next call of this source: it stops, the search goes on with the others.
+var ErrBudget = errors.New("propose: a budget refuses the next call")
+
+// Unusable is a reply that holds no candidate. It goes back to its author like a candidate that does not compile, and is a step of the node.
+type Unusable struct {
+	Reason string // for the author and for people: what the reply lacks
+	Reply  string // key of the reply, as it is kept
+}
+
+func (u *Unusable) Error() string { return fmt.Sprintf("the reply holds no candidate: %s", u.Reason) }
 
 // Attempt is a candidate with its verdict, as a proposer sees it.
 type Attempt struct {
@@ -25,7 +37,13 @@ type Brief struct {
 	Children []Attempt                     // of the parent, in order
 	Seen     func(candidateID string) bool // already in the tree: do not propose it again
 	Seed     int64                         // chance for this proposal; the same brief and seed give the same candidate
+
+	Repair    *Attempt // the attempt to mend; nil: a new idea is asked for. One without a source was an unusable reply: the detail says why
+	Direction string   // the kind of idea that is asked for, one of Directions; "": any
 }
+
+// Directions are the kinds of idea that an author may be asked for.
+var Directions = []string{"algorithm", "memory", "occupancy", "intermediates", "passes"}
 
 // Facts are what the target says of itself, for parameters and expressions. Those of the other target are zero.
 type Facts struct {
