@@ -48,7 +48,32 @@ func Open(path string, patience time.Duration) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, card.Fail(card.CodeStore, hintPlace, "open store `%s`: %w", path, err)
 	}
-	return open(path, patience)
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		if err := lay(path, patience); err != nil {
+			return nil, err
+		}
+	}
+	return open(path, path, patience)
+}
+
+// lay makes a store beside its place and links it there whole: of several processes that create one at the same time one wins, and nobody sees
+// half a store. Where the file system knows no links, open lays the tables in place.
+func lay(path string, patience time.Duration) error {
+	folder, err := os.MkdirTemp(filepath.Dir(path), ".kernelforge-store-*")
+	if err != nil {
+		return card.Fail(card.CodeStore, hintPlace, "create store `%s`: %w", path, err)
+	}
+	defer os.RemoveAll(folder)
+	whole := filepath.Join(folder, "store.db")
+	s, err := open(whole, path, patience)
+	if err != nil {
+		return err
+	}
+	if err := s.Close(); err != nil {
+		return s.fail("create store", err)
+	}
+	_ = os.Link(whole, path) // it exists: another process was faster
+	return nil
 }
 
 // OpenExisting opens a store that must be there already.
@@ -56,12 +81,13 @@ func OpenExisting(path string, patience time.Duration) (*Store, error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil, card.Fail(card.CodeNotFound, "name the store that `kernelforge optimize` wrote with --store", "open store `%s`: there is no such file", path)
 	}
-	return open(path, patience)
+	return open(path, path, patience)
 }
 
 const hintPlace = "name another place with --store or KERNELFORGE_HOME, or free space there"
 
-func open(path string, patience time.Duration) (*Store, error) {
+// open opens the file at path, which errors call by the name `shown`.
+func open(path, shown string, patience time.Duration) (*Store, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return nil, card.Fail(card.CodeStore, hintPlace, "open store `%s`: %w", path, err)
@@ -75,7 +101,11 @@ func open(path string, patience time.Duration) (*Store, error) {
 		return nil, card.Fail(card.CodeStore, hintPlace, "open store `%s`: %w", path, err)
 	}
 	db.SetMaxOpenConns(2)
-	s := &Store{db: db, path: absolute, now: time.Now}
+	shown, err = filepath.Abs(shown)
+	if err != nil {
+		return nil, errors.Join(card.Fail(card.CodeStore, hintPlace, "open store `%s`: %w", path, err), db.Close())
+	}
+	s := &Store{db: db, path: shown, now: time.Now}
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -85,12 +115,10 @@ func open(path string, patience time.Duration) (*Store, error) {
 // prepare compares the schema's version, and lays the tables of a new file.
 func (s *Store) prepare() error {
 	var version, application, tables int
-	for query, into := range map[string]*int{
-		"PRAGMA user_version": &version, "PRAGMA application_id": &application, "SELECT count(*) FROM sqlite_schema": &tables,
-	} {
-		if err := s.db.QueryRow(query).Scan(into); err != nil {
-			return s.fail("open store", err)
-		}
+	// One statement sees one state of the file: another process may be laying the tables meanwhile.
+	if err := s.db.QueryRow(`SELECT v.user_version, a.application_id, (SELECT count(*) FROM sqlite_schema)
+		FROM pragma_user_version v, pragma_application_id a`).Scan(&version, &application, &tables); err != nil {
+		return s.fail("open store", err)
 	}
 	switch {
 	case version > SchemaVersion && application == applicationID:

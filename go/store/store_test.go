@@ -2,6 +2,7 @@ package store
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -162,6 +163,46 @@ func TestBytesAreKeptByTheirHash(t *testing.T) {
 	}
 	if _, err := s.Get("s-1", name); err == nil || !strings.Contains(err.Error(), "hash") {
 		t.Errorf("damaged bytes give %v", err)
+	}
+}
+
+// Both `kernelforge optimize` and a command that only looks may be the first one on a new machine.
+func TestManyThatCreateOneStoreAtOnceGetOneWholeStore(t *testing.T) {
+	for round := range 20 {
+		path := filepath.Join(t.TempDir(), "store.db")
+		const count = 8
+		errs := make(chan error, count)
+		start := make(chan struct{})
+		for i := range count {
+			go func() {
+				<-start
+				s, err := Open(path, PatienceRun)
+				if err == nil {
+					err = errors.Join(s.Create(sample(fmt.Sprintf("s-%d", i)), Entry{Kind: KindSession, Data: map[string]int{"pid": i}}), s.Close())
+				}
+				errs <- err
+			}()
+		}
+		close(start)
+		for range count {
+			if err := <-errs; err != nil {
+				t.Fatalf("round %d: %v", round, err)
+			}
+		}
+		s, err := OpenExisting(path, PatienceCall)
+		if err != nil {
+			t.Fatal(err)
+		}
+		studies, err := s.Studies()
+		if err != nil || len(studies) != count {
+			t.Errorf("round %d: found %d studies, %v (expected %d)", round, len(studies), err, count)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".kernelforge-store-*")); len(left) > 0 {
+			t.Errorf("left %v", left)
+		}
 	}
 }
 
