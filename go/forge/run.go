@@ -247,7 +247,7 @@ func (r *run) attach(seq int, candidate card.Candidate, verdict card.Verdict) er
 	if err != nil {
 		return err
 	}
-	r.nodes = append(r.nodes, propose.Attempt{Candidate: candidate, Verdict: verdict})
+	r.nodes = append(r.nodes, propose.Attempt{Node: int(id), Candidate: candidate, Verdict: verdict})
 	r.byID[candidate.ID] = id
 	return nil
 }

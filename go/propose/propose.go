@@ -25,6 +25,7 @@ func (u *Unusable) Error() string { return fmt.Sprintf("the reply holds no candi
 
 // Attempt is a candidate with its verdict, as a proposer sees it.
 type Attempt struct {
+	Node      int // in the tree; 0 where it is none
 	Candidate card.Candidate
 	Verdict   card.Verdict
 }
