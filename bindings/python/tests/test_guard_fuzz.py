@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import random
 import sys
 from pathlib import Path
 
@@ -75,6 +76,25 @@ def small(guard, clean):
 
 def found(checker, calls=60):
     return [f["wrong"] for n in range(calls) if (f := checker.check(3, n))["wrong"]]
+
+
+@pytest.mark.parametrize(
+    "name, slots, unordered",
+    [
+        ("aten::upsample_nearest2d.out", (0, 1), True),
+        ("aten::relu.out", (0, 1), False),
+        ("aten::add.Tensor", (0, 1), False),
+    ],
+)
+def test_a_race_of_eagers_own_is_known_by_its_overload(guard, name, slots, unordered):
+    import guard_calls
+    from guard_changes import Draft
+
+    base = next(b for b in guard_calls.bases("cpu") if b.name == name)
+    draft = Draft(base.call, "cpu", random.Random(0))
+    assert not draft.unordered()
+    draft.shared[slots[1]] = (slots[0], "same")
+    assert draft.unordered() == unordered
 
 
 def test_a_right_plan_is_served_and_nothing_is_found(small):
