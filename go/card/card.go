@@ -145,6 +145,8 @@ type Verdict struct {
 
 	At *At `json:"at,omitempty"` // of a failure while it ran
 
+	Unfinished bool `json:"unfinished,omitempty"` // its author's repairs ran out: no proof that the idea cannot work
+
 	CompileMS float64 `json:"compile_ms,omitempty"` // 0: refused before the compiler, or taken from its cache
 }
 

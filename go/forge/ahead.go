@@ -15,7 +15,7 @@ const free = "template"
 
 // ahead lets the judge compile this candidate while the card is prepared, and the one that will probably come next while this one is measured.
 // A wrong guess costs a compile and nothing else: what is proposed and logged is decided in settle.
-func (r *run) ahead(ctx context.Context, now card.Candidate) {
+func (r *run) ahead(ctx context.Context, at *flight, now card.Candidate) {
 	judge, ok := r.theJudge.(interface {
 		Ahead(context.Context, card.Candidate)
 	})
@@ -23,12 +23,15 @@ func (r *run) ahead(ctx context.Context, now card.Candidate) {
 		return
 	}
 	judge.Ahead(ctx, now)
-	for _, next := range r.flights[1:] {
+	for _, next := range r.flights {
+		if next == at {
+			continue
+		}
 		select {
 		case p := <-next.proposal:
 			next.proposal <- p // it holds one, and only this goroutine takes
 			if _, known := r.byID[p.candidate.ID]; p.err == nil && (known || p.candidate.ID == now.ID) && p.candidate.Author == free {
-				p = r.propose(ctx, r.briefAfter(next.selection, now.ID)) // a twin will be asked for again; templates ask nobody
+				p = r.propose(ctx, r.sources[0].proposer, r.briefAfter(next.selection, now.ID)) // a twin will be asked for again; templates ask nobody
 			}
 			if p.err == nil {
 				judge.Ahead(ctx, p.candidate)

@@ -11,6 +11,7 @@ package forge
 import (
 	"context"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
@@ -28,17 +29,13 @@ type Judge interface {
 	Shutdown()
 }
 
-// Repairer is a proposer that can mend a candidate that did not compile or launch, given its log.
-type Repairer interface {
-	Repair(ctx context.Context, brief propose.Brief, failed propose.Attempt) (card.Candidate, error)
-}
-
 // Config is what a study works with.
 type Config struct {
 	Store    *store.Store
 	Study    *store.Study // ID may be empty: Identity names it
 	Settings Settings
 	Proposer propose.Proposer
+	Authors  []Author                           // who compete with it
 	Facts    propose.Facts                      // the zero value: the judge knows them (a device has to be opened first)
 	Judge    func(judge.Referee) (Judge, error) // called once, when the first candidate is to be judged
 	Now      func() time.Time                   // nil: the machine's clock
@@ -49,11 +46,15 @@ type Config struct {
 type Settings struct {
 	Seed        int64    `json:"seed,omitempty"`
 	C           *float64 `json:"c,omitempty"`
-	Candidates  int      `json:"candidates,omitempty"`   // for each run
-	Seconds     float64  `json:"seconds,omitempty"`      // for the study; 0: no limit
-	MaxCost     float64  `json:"max_cost,omitempty"`     // USD
-	MinGain     *float64 `json:"min_gain,omitempty"`     // part of the model's time
-	SandboxTier *int     `json:"sandbox_tier,omitempty"` // nil: the best that holds here
+	Candidates  int      `json:"candidates,omitempty"` // for each run
+	Seconds     float64  `json:"seconds,omitempty"`    // for the study; 0: no limit
+	MaxCost     *float64 `json:"max_cost,omitempty"`   // USD, for authors; nil: no limit, 0: no author is asked
+	TokensIn    *int64   `json:"max_tokens_in,omitempty"`
+	TokensOut   *int64   `json:"max_tokens_out,omitempty"`
+	Authors     []string `json:"authors,omitempty"`         // names of the authors that compete with the templates
+	InFlight    int      `json:"calls_in_flight,omitempty"` // calls of authors side by side
+	MinGain     *float64 `json:"min_gain,omitempty"`        // part of the model's time
+	SandboxTier *int     `json:"sandbox_tier,omitempty"`    // nil: the best that holds here
 	Review      bool     `json:"review,omitempty"`
 	Exact       bool     `json:"exact,omitempty"`     // only what is bitwise equal to eager passes
 	Processes   int      `json:"processes,omitempty"` // fresh ones that serve the winners before they are called so; 0: none
@@ -78,7 +79,9 @@ type Settings struct {
 const (
 	defaultCandidates = 50
 	defaultMinGain    = 0.01
+	defaultInFlight   = 4
 	maxRepairs        = 3
+	maxInRow          = 5    // ideas of one author on one card that come to nothing one after another
 	finalistsEach     = 2    // nodes confirmed for each variant, at most: the second if the first is refused
 	worthConfirming   = 0.02 // of min_gain: a variant that saves less is not worth the seconds of a confirmation
 	confirmReserve    = 0.2  // part of the seconds that searching leaves for confirming
@@ -107,8 +110,12 @@ func (s Settings) complete() (Settings, error) {
 	}
 	s.Width = max(1, s.Width)
 	s.Jobs = max(1, s.Jobs)
+	if s.InFlight == 0 {
+		s.InFlight = defaultInFlight
+	}
 	for name, wrong := range map[string]bool{
-		"candidates": s.Candidates < 0, "processes": s.Processes < 0, "seconds": !(s.Seconds >= 0), "max_cost": !(s.MaxCost >= 0), "min_gain": !(*s.MinGain >= 0), "c": !(*s.C >= 0),
+		"candidates": s.Candidates < 0, "processes": s.Processes < 0, "seconds": !(s.Seconds >= 0), "max_cost": s.MaxCost != nil && !(*s.MaxCost >= 0), "calls_in_flight": s.InFlight < 0,
+		"max_tokens_in": s.TokensIn != nil && *s.TokensIn < 0, "max_tokens_out": s.TokensOut != nil && *s.TokensOut < 0, "min_gain": !(*s.MinGain >= 0), "c": !(*s.C >= 0),
 	} {
 		if wrong {
 			return s, card.Fail(card.CodeRequest, "", "start a study: `settings.%s` is negative (expected 0 or more)", name)
@@ -122,8 +129,9 @@ func (s Settings) complete() (Settings, error) {
 
 // sameBudget says whether a session that had `before` may be taken up by one with s without searching more.
 func (s Settings) sameBudget(before Settings) bool {
-	return s.Candidates == before.Candidates && s.Seconds == before.Seconds && s.MaxCost == before.MaxCost &&
-		*s.MinGain == *before.MinGain && *s.C == *before.C && s.Exact == before.Exact
+	return s.Candidates == before.Candidates && s.Seconds == before.Seconds && *s.MinGain == *before.MinGain && *s.C == *before.C &&
+		s.Exact == before.Exact && slices.Equal(s.Authors, before.Authors) && same(s.MaxCost, before.MaxCost) &&
+		same(s.TokensIn, before.TokensIn) && same(s.TokensOut, before.TokensOut)
 }
 
 // safe runs a function and turns a panic into an error: an uncaught one would end the user's process.

@@ -49,7 +49,9 @@ type runEvent struct {
 
 type selectionEvent struct {
 	search.Selection
-	Submission int64 `json:"submission,omitempty"` // number of the event that brought the candidate
+	Submission int64         `json:"submission,omitempty"` // number of the event that brought the candidate
+	Author     string        `json:"author,omitempty"`     // who is asked, if it is not the first source
+	Again      search.NodeID `json:"again,omitempty"`      // the node whose unfinished idea may be tried once more here
 }
 
 type proposalEvent struct {
@@ -62,8 +64,9 @@ type proposalEvent struct {
 type attemptEvent struct {
 	Seq       int            `json:"seq"`
 	Attempt   int            `json:"attempt"`
-	Candidate card.Candidate `json:"candidate"`
+	Candidate card.Candidate `json:"candidate"` // its source is the SHA-256 of the source; none: the reply held none
 	Verdict   card.Verdict   `json:"verdict"`
+	Reply     string         `json:"reply,omitempty"` // key of a reply that held no candidate
 }
 
 type verdictEvent struct {
@@ -73,9 +76,27 @@ type verdictEvent struct {
 }
 
 type spendEvent struct {
-	What    string  `json:"what"` // "prepare", "judge", "confirm", "model"
+	What    string  `json:"what"` // "prepare", "judge", "wait", "call", "confirm", "model"
 	Seconds float64 `json:"seconds"`
 	USD     float64 `json:"usd"`
+	Author  string  `json:"author,omitempty"` // on whom, if it is not the first source
+	*Call           // of "call"
+}
+
+// Call is one paid reply. Calls run side by side with everything else, so their seconds are none of the search's.
+type Call struct {
+	Reply       string  `json:"reply"` // its key
+	Model       string  `json:"model"`
+	TokensIn    int64   `json:"tokens_in"`
+	TokensOut   int64   `json:"tokens_out"`
+	CallSeconds float64 `json:"call_seconds"`
+}
+
+// authorEvent says that an author is asked no more, on a card or at all.
+type authorEvent struct {
+	Author string `json:"author"`
+	State  string `json:"state"` // "stopped"
+	Why    string `json:"why"`
 }
 
 // Measured is what a confirmation measured: eager time / our time over cold data, with the interval that decided. The claim is Low.
@@ -191,6 +212,9 @@ type history struct {
 	runs      map[string]*runHistory
 	order     []string // of the runs, as they began
 	spent     spendEvent
+	calls     int // of authors, that were paid
+	tokensIn  int64
+	tokensOut int64
 	decision  *decisionEvent
 	approved  map[string]bool
 	review    bool        // as the newest session wished
@@ -203,7 +227,7 @@ type history struct {
 
 // runHistory is the part of one run: what its tree is made of, in order.
 type runHistory struct {
-	events    []store.Event // selections, proposals, verdicts
+	events    []store.Event // selections, proposals, attempts, verdicts, spends
 	state     runEvent
 	endedWith *Settings      // of the session in which it ended
 	best      float64        // least cost of a candidate; 0 before the first that is ok
@@ -261,7 +285,7 @@ func (h *history) add(event store.Event) (err error) {
 		if data, err = decode[selectionEvent](event); err == nil && data.Submission != 0 {
 			run.taken[data.Submission] = true
 		}
-	case store.KindProposal, store.KindAttempt:
+	case store.KindProposal, store.KindAttempt, store.KindAuthor:
 		h.run(event.Run).events = append(h.run(event.Run).events, event)
 	case store.KindVerdict:
 		run := h.run(event.Run)
@@ -277,7 +301,7 @@ func (h *history) add(event store.Event) (err error) {
 	case store.KindSpend:
 		var data spendEvent
 		if data, err = decode[spendEvent](event); err == nil {
-			h.spend(event.Run, data)
+			h.spend(event, data)
 		}
 	case store.KindSamples:
 		var data samplesEvent
@@ -320,13 +344,19 @@ func (h *history) stateOf(plan string) string {
 	return "approved"
 }
 
-func (h *history) spend(run string, data spendEvent) {
+func (h *history) spend(event store.Event, data spendEvent) {
 	h.spent.Seconds += data.Seconds
 	h.spent.USD += data.USD
-	if run == "" {
+	if data.Call != nil {
+		h.tokensIn += data.TokensIn
+		h.tokensOut += data.TokensOut
+		h.calls++
+	}
+	if event.Run == "" {
 		return
 	}
-	r := h.run(run)
+	r := h.run(event.Run)
+	r.events = append(r.events, event)
 	r.spent.Seconds += data.Seconds
 	r.spent.USD += data.USD
 	if data.What == "judge" {

@@ -227,7 +227,7 @@ func TestGainIsShareTimesWhatTheRoofLeaves(t *testing.T) {
 func TestSettingsThatCannotBeAreRefused(t *testing.T) {
 	negative := -1.0
 	for name, settings := range map[string]Settings{
-		"candidates": {Candidates: -1}, "seconds": {Seconds: -1}, "max_cost": {MaxCost: math.NaN()}, "min_gain": {MinGain: &negative}, "c": {C: &negative},
+		"candidates": {Candidates: -1}, "seconds": {Seconds: -1}, "max_cost": {MaxCost: new(math.NaN())}, "min_gain": {MinGain: &negative}, "c": {C: &negative},
 	} {
 		if _, err := settings.complete(); err == nil || !strings.Contains(err.Error(), "settings."+name) {
 			t.Errorf("%s: %v", name, err)

@@ -11,35 +11,34 @@ import (
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/propose"
+	"github.com/kernelforge/kernelforge/go/propose/given"
 	"github.com/kernelforge/kernelforge/go/store"
 )
 
-// mender proposes candidates that do not compile, and mends them after `after` tries (0: never).
+// mender is an author whose candidates do not compile, and that mends them after `after` tries (0: never).
 type mender struct {
-	grid
 	after  int
 	asked  int
 	failed []propose.Attempt
 }
 
-func (m *mender) Propose(ctx context.Context, brief propose.Brief) (card.Candidate, error) {
-	c, err := m.grid.Propose(ctx, brief)
-	if err == nil && len(brief.Lineage) == 0 {
-		c = gridCandidate("broken", len(brief.Children), 0, "draft")
-		if brief.Seen(c.ID) {
-			return c, propose.ErrExhausted
-		}
+func (m *mender) Propose(_ context.Context, brief propose.Brief) (card.Candidate, error) {
+	if brief.Repair == nil {
+		return gridCandidate("broken", len(brief.Children), 0, "draft"), nil
 	}
-	return c, err
-}
-
-func (m *mender) Repair(_ context.Context, _ propose.Brief, failed propose.Attempt) (card.Candidate, error) {
 	m.asked++
-	m.failed = append(m.failed, failed)
+	m.failed = append(m.failed, *brief.Repair)
 	if m.after != 0 && m.asked >= m.after {
 		return gridCandidate("rows", 4, 2, "mended"), nil
 	}
 	return gridCandidate("broken", 100+m.asked, 0, "mended"), nil
+}
+
+// hired makes a proposer the only source of a study, as an author.
+func hired(config Config, proposer propose.Proposer) Config {
+	config.Proposer = given.Candidates(nil)
+	config.Authors = []Author{{Name: "test:author", Make: func(*Ledger) (propose.Proposer, error) { return proposer, nil }}}
+	return config
 }
 
 func TestRepairGetsTheLogAndThreeTries(t *testing.T) {
@@ -50,8 +49,7 @@ func TestRepairGetsTheLogAndThreeTries(t *testing.T) {
 		t.Run(fmt.Sprint(after), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "store.db")
 			m := &mender{after: after}
-			config := configFor(t, path, tableFor(t), Settings{Candidates: 1}, reluCard("c-00000001", 0.5))
-			config.Proposer = m
+			config := hired(configFor(t, path, tableFor(t), Settings{Candidates: 1}, reluCard("c-00000001", 0.5)), m)
 			events, _ := run1(t, config)
 			v := view(t, path)
 			if m.asked != want.asked || len(v.Runs[0].Nodes) != 2 || v.Runs[0].Nodes[1].Status != want.status {

@@ -4,6 +4,7 @@ package forge
 
 import (
 	"context"
+	"slices"
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/judge"
@@ -65,7 +66,13 @@ func (n naming) given(finalists []judge.Finalist) []judge.Finalist {
 func (w *work) newRun(ctx context.Context, c *card.Card, names naming) (*run, error) {
 	config := search.Default
 	config.C = *w.settings.C
-	r := &run{work: w, card: c, names: names, history: w.past.run(c.ID), byID: map[string]search.NodeID{}}
+	r := &run{work: w, card: c, names: names, history: w.past.run(c.ID), byID: map[string]search.NodeID{}, landed: make(chan struct{}, 1),
+		sources: []*source{{proposer: w.proposer}}, rates: search.NewSources(search.DefaultRates)}
+	r.rates.Add()
+	for _, author := range w.authors {
+		at := r.sourceOf(author.name)
+		r.sources[at].proposer, r.sources[at].stopped = author.proposer, ""
+	}
 	r.floor, r.gain = gain(c)
 	r.tree = search.New(config, seedOf(w.settings.Seed, c.ID), 1)
 	r.nodes = []propose.Attempt{{}}
@@ -77,6 +84,10 @@ func (w *work) newRun(ctx context.Context, c *card.Card, names naming) (*run, er
 			waiting, err = r.replaySelection(event, waiting)
 		case store.KindProposal:
 			waiting, err = r.replayProposal(event, waiting)
+		case store.KindAttempt:
+			err = r.replayAttempt(event, waiting)
+		case store.KindSpend:
+			err = r.replaySpend(event)
 		case store.KindVerdict:
 			waiting, err = r.replayVerdict(event, waiting)
 		}
@@ -85,8 +96,10 @@ func (w *work) newRun(ctx context.Context, c *card.Card, names naming) (*run, er
 				"read the log of run `%s`: event %d (`%s`): %w", c.ID, event.Seq, event.Kind, err)
 		}
 	}
+	r.call(ctx)
 	for _, f := range waiting {
-		r.launch(ctx, f)
+		r.flights = append(r.flights, f)
+		r.take(ctx, f)
 	}
 	return r, nil
 }
@@ -96,14 +109,19 @@ func (r *run) replaySelection(event store.Event, waiting []*flight) ([]*flight, 
 	if err != nil {
 		return nil, err
 	}
-	selection, err := r.tree.SelectAt(data.Parent)
+	data.Source = r.sourceOf(data.Author)
+	selection, err := r.tree.SelectAt(data.Source, data.Parent)
 	if err != nil {
 		return nil, err
 	}
 	if selection.Seq != data.Seq {
 		return nil, card.Fail(card.CodeStore, "", "it has number %d (expected %d)", data.Seq, selection.Seq)
 	}
-	f := &flight{selection: data.Selection, size: r.tree.Len()}
+	f := &flight{selection: data.Selection, size: r.tree.Len(), again: data.Again}
+	for i := range r.ideas {
+		r.ideas[i].again = r.ideas[i].again || r.ideas[i].node == data.Again
+	}
+	r.rates.Begin(data.Source)
 	if data.Submission != 0 {
 		for _, submission := range r.history.submitted {
 			if submission.Seq == data.Submission {
@@ -123,21 +141,19 @@ func (r *run) replayProposal(event store.Event, waiting []*flight) ([]*flight, e
 	if err != nil {
 		return nil, err
 	}
-	f, err := oldest(waiting, data.Seq)
+	f, err := flightOf(waiting, data.Seq)
 	if err != nil {
 		return nil, err
 	}
 	if data.Candidate == nil {
-		return waiting[1:], r.tree.Drop(data.Seq, data.Closed)
+		r.rates.Drop(f.selection.Source)
+		return without(waiting, f), r.tree.Drop(data.Seq, data.Closed)
 	}
 	source, err := r.store.Get(r.study.ID, data.Candidate.Source)
 	if err != nil {
 		return nil, err
 	}
 	data.Candidate.Source = string(source)
-	if f.logged && f.candidate.ID != data.Candidate.ID { // a second candidate for one place mends the first
-		f.repairs++
-	}
 	f.candidate, f.logged = data.Candidate, true
 	return waiting, nil
 }
@@ -147,21 +163,61 @@ func (r *run) replayVerdict(event store.Event, waiting []*flight) ([]*flight, er
 	if err != nil {
 		return nil, err
 	}
-	f, err := oldest(waiting, data.Seq)
+	f, err := flightOf(waiting, data.Seq)
 	if err != nil {
 		return nil, err
 	}
-	if f.candidate == nil {
+	candidate := f.candidate
+	if candidate == nil && f.last != nil {
+		candidate = &f.last.Candidate
+	}
+	if candidate == nil {
 		return nil, card.Fail(card.CodeStore, "", "proposal %d has a verdict and no candidate", data.Seq)
 	}
-	return waiting[1:], r.attach(data.Seq, *f.candidate, data.Verdict)
+	return without(waiting, f), r.attach(f, *candidate, data.Verdict)
 }
 
-func oldest(waiting []*flight, seq int) (*flight, error) {
-	if len(waiting) == 0 || waiting[0].selection.Seq != seq {
-		return nil, card.Fail(card.CodeStore, "", "proposal %d is not the oldest that waits", seq)
+func (r *run) replayAttempt(event store.Event, waiting []*flight) error {
+	data, err := decode[attemptEvent](event)
+	if err != nil {
+		return err
 	}
-	return waiting[0], nil
+	f, err := flightOf(waiting, data.Seq)
+	if err != nil {
+		return err
+	}
+	if f.selection.Source == 0 { // an older log: the attempt came with the candidate that mended it
+		return nil
+	}
+	failed := propose.Attempt{Verdict: data.Verdict}
+	if f.candidate != nil {
+		failed.Candidate = *f.candidate
+	}
+	f.note(failed)
+	f.failed = append(f.failed, data)
+	return nil
+}
+
+// replaySpend counts what was spent on a source, for the choice among them.
+func (r *run) replaySpend(event store.Event) error {
+	data, err := decode[spendEvent](event)
+	if err == nil && (data.What == "judge" || data.What == "wait" || data.What == "call") {
+		r.rates.Spend(r.sourceOf(data.Author), data.Seconds, data.USD)
+	}
+	return err
+}
+
+func flightOf(waiting []*flight, seq int) (*flight, error) {
+	for _, f := range waiting {
+		if f.selection.Seq == seq {
+			return f, nil
+		}
+	}
+	return nil, card.Fail(card.CodeStore, "", "proposal %d does not wait for anything", seq)
+}
+
+func without(waiting []*flight, f *flight) []*flight {
+	return slices.DeleteFunc(waiting, func(other *flight) bool { return other == f })
 }
 
 // nextSubmission is the oldest candidate from outside that has not been taken up.

@@ -30,6 +30,9 @@ type Session struct {
 	wake  chan struct{} // holds one: something for a poll
 	ended chan struct{} // closed when nothing of it runs any more
 
+	leaving context.Context // done when the user has cancelled the work: whoever waits for somebody outside ends it then
+	leave   context.CancelFunc
+
 	mutex    sync.Mutex
 	state    string
 	failure  *card.Error
@@ -42,6 +45,7 @@ type Session struct {
 func newSession(stop context.CancelCauseFunc, off judge.Gates) *Session {
 	s := &Session{stop: stop, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: StateRunning}
 	s.progress.Best = map[string]float64{}
+	s.leaving, s.leave = context.WithCancel(context.Background())
 	s.queue = NewQueue(s.notify)
 	s.queue.off = off
 	return s
@@ -126,6 +130,7 @@ func (s *Session) Cancel(now bool) {
 		s.state = StateFinishing
 	}
 	s.mutex.Unlock()
+	s.leave()
 	if now {
 		s.stop(errors.New(stoppedByUser))
 	}

@@ -5,6 +5,7 @@ package forge
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -43,6 +44,11 @@ type work struct {
 	names     map[string]naming
 	settings  Settings
 	proposer  propose.Proposer
+	authors   []*source
+	stopped   map[string]string // authors that are asked no more, and why
+	session   string            // of this process, for what it asks authors
+	paid      paid
+	arrivals  chan struct{} // holds one: a reply was paid
 	facts     propose.Facts
 	now       func() time.Time
 	makeJudge func(judge.Referee) (Judge, error)
@@ -70,12 +76,15 @@ func Start(config Config) (*Study, error) {
 	s := &Study{ID: config.Study.ID, Session: newSession(stop, settings.Off)}
 	w := &work{Study: s, ctx: ctx, store: config.Store, study: config.Study, settings: settings, proposer: config.Proposer,
 		facts: config.Facts, now: config.Now, makeJudge: config.Judge, given: map[string]*card.Card{}, names: map[string]naming{},
-		budgets: map[string]int{}, patience: cmp.Or(config.Patience, store.PatienceRun)}
+		stopped: map[string]string{}, session: rand.Text(), arrivals: make(chan struct{}, 1), budgets: map[string]int{}, patience: cmp.Or(config.Patience, store.PatienceRun)}
 	if w.lock, err = config.Store.Lock(s.ID); err != nil {
 		stop(err)
 		return nil, err
 	}
-	if err := w.enter(); err != nil {
+	if err = w.enter(); err == nil {
+		err = w.hire(config.Authors)
+	}
+	if err != nil {
 		stop(err)
 		return nil, errors.Join(err, w.lock.Release())
 	}

@@ -217,7 +217,15 @@ type shownTree struct {
 	tree       *search.Tree
 	candidates []card.Candidate
 	verdicts   []card.Verdict
-	attempts   map[int][]attemptEvent
+	attempts   [][]attemptEvent
+	sources    []string // by number; [0] is the first
+	waiting    map[int]pending
+}
+
+// pending is a proposal that has no verdict yet.
+type pending struct {
+	candidate card.Candidate
+	attempts  []attemptEvent
 }
 
 func (h *history) c() float64 {
@@ -231,24 +239,27 @@ func (h *history) c() float64 {
 func readTree(run *runHistory, c float64) (*shownTree, error) {
 	config := search.Default
 	config.C = c
-	shown := &shownTree{tree: search.New(config, 0, 1), candidates: []card.Candidate{{}}, verdicts: []card.Verdict{{}}, attempts: map[int][]attemptEvent{}}
-	bySeq := map[int]card.Candidate{}
+	shown := &shownTree{tree: search.New(config, 0, 1), candidates: []card.Candidate{{}}, verdicts: []card.Verdict{{}},
+		attempts: [][]attemptEvent{nil}, sources: []string{""}, waiting: map[int]pending{}}
 	for _, event := range run.events {
-		if err := shown.add(event, bySeq); err != nil {
+		if err := shown.add(event); err != nil {
 			return nil, err
 		}
 	}
 	return shown, nil
 }
 
-func (t *shownTree) add(event store.Event, bySeq map[int]card.Candidate) error {
+func (t *shownTree) add(event store.Event) error {
 	switch event.Kind {
 	case store.KindSelection:
 		data, err := decode[selectionEvent](event)
 		if err != nil {
 			return err
 		}
-		_, err = t.tree.SelectAt(data.Parent)
+		if !slices.Contains(t.sources, data.Author) {
+			t.sources = append(t.sources, data.Author)
+		}
+		_, err = t.tree.SelectAt(min(slices.Index(t.sources, data.Author), search.MaxSources-1), data.Parent)
 		return err
 	case store.KindProposal:
 		data, err := decode[proposalEvent](event)
@@ -256,16 +267,17 @@ func (t *shownTree) add(event store.Event, bySeq map[int]card.Candidate) error {
 			return err
 		}
 		if data.Candidate == nil {
+			delete(t.waiting, data.Seq)
 			return t.tree.Drop(data.Seq, data.Closed)
 		}
-		bySeq[data.Seq] = *data.Candidate
+		t.waiting[data.Seq] = pending{*data.Candidate, t.waiting[data.Seq].attempts}
 	case store.KindAttempt:
 		data, err := decode[attemptEvent](event)
 		if err != nil {
 			return err
 		}
-		node := t.tree.Len()
-		t.attempts[node] = append(t.attempts[node], data)
+		was := t.waiting[data.Seq]
+		t.waiting[data.Seq] = pending{was.candidate, append(was.attempts, data)}
 	case store.KindVerdict:
 		data, err := decode[verdictEvent](event)
 		if err != nil {
@@ -274,7 +286,9 @@ func (t *shownTree) add(event store.Event, bySeq map[int]card.Candidate) error {
 		if _, err := t.tree.Attach(data.Seq, search.Result{OK: data.Verdict.Status == card.OK, Cost: data.Verdict.Cost}); err != nil {
 			return err
 		}
-		t.candidates = append(t.candidates, bySeq[data.Seq])
+		t.candidates = append(t.candidates, t.waiting[data.Seq].candidate)
+		t.attempts = append(t.attempts, t.waiting[data.Seq].attempts)
+		delete(t.waiting, data.Seq)
 		t.verdicts = append(t.verdicts, data.Verdict)
 	}
 	return nil

@@ -39,7 +39,9 @@ type Brief struct {
 	Seen     func(candidateID string) bool // already in the tree: do not propose it again
 	Seed     int64                         // chance for this proposal; the same brief and seed give the same candidate
 
-	Repair    *Attempt // the attempt to mend; nil: a new idea is asked for. One without a source was an unusable reply: the detail says why
+	Repair *Attempt // the attempt to mend; nil: a new idea is asked for. One without a source was an unusable reply: the detail says why.
+	// Every verdict that an author of code outside of us sees is as Told gives it.
+	Again     *Attempt // an idea whose repairs ran out below another parent, which may be tried once more here; nil: none
 	Direction string   // the kind of idea that is asked for, one of Directions; "": any
 }
 

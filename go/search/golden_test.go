@@ -36,7 +36,7 @@ func TestGoldenTrees(t *testing.T) {
 			tree := New(Default, 4, 1)
 			judge := table(tree, 0.1)
 			for tree.Len() < 41 {
-				selection, err := tree.Select()
+				selection, err := tree.Select(0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -88,7 +88,7 @@ func render(tree *Tree) string {
 			cost = fmt.Sprintf("%.4f best %.4f", node.Cost, node.Best)
 		}
 		closed := ""
-		if node.Closed {
+		if node.Closed(0) {
 			closed = " closed"
 		}
 		fmt.Fprintf(&text, "%s%d: %s visits %d%s\n", strings.Repeat("  ", depth), id, cost, node.Visits, closed)
@@ -105,7 +105,7 @@ func TestSearchFollowsTheLineThatPays(t *testing.T) {
 	tree := New(Default, 5, 1)
 	good := map[NodeID]bool{Root: true}
 	for tree.Len() < 80 {
-		selection, err := tree.Select()
+		selection, err := tree.Select(0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,9 @@
 // no result yet counts as a visit on its path (a virtual visit), so that proposals made side by side spread out; results enter in the order
 // of the proposals, so timing cannot change the tree. Limits choose where to grow while there is a choice; they never end a run.
 //
+// Several sources may propose in one tree. Source 0 answers at once, and its results enter in order; the others may take minutes, and theirs
+// enter when they come, so that nothing waits for them. The order of a log is then the order of the tree.
+//
 // Source: Kernel Forge, arXiv 2607.24762. The numbers in TestScore and TestWidening are the paper's.
 package search
 
@@ -23,6 +26,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Config holds the constants of the search. The zero value is not valid; use Default.
@@ -73,10 +77,16 @@ type Node struct {
 	BestNode NodeID  // the node with that cost
 	Visits   int     // results that entered at or below it
 	Virtual  int     // proposals without a result that passed it
-	Closed   bool    // the proposer has nothing more to add below it
+	closed   uint64  // bit s: source s has nothing more to add below it
 	pending  int     // proposals without a result whose parent it is
 	failed   int     // children that failed
 }
+
+// Closed says whether a source has nothing more to add below the node.
+func (n Node) Closed(source int) bool { return n.closed>>source&1 != 0 }
+
+// MaxSources is how many sources may propose in one tree.
+const MaxSources = 64
 
 // Tree is one search. It is not safe for use by several goroutines at once.
 type Tree struct {
@@ -90,7 +100,7 @@ type Tree struct {
 // ErrWait means that nothing can be selected before a waiting proposal has its result.
 var ErrWait = errors.New("search: every place to grow waits for a result")
 
-// ErrExhausted means that the proposer has nothing more to add anywhere.
+// ErrExhausted means that the source has nothing more to add anywhere.
 var ErrExhausted = errors.New("search: nothing left to propose")
 
 // New makes a tree that holds the root: eager, cost `eager` (1 in any real search), visited once.
@@ -125,7 +135,7 @@ type Result struct {
 	Cost float64
 }
 
-// Attach adds the child that a selection asked for. Proposals enter in their order: seq must be the oldest that waits.
+// Attach adds the child that a selection asked for. Proposals of source 0 enter in their order, those of the others in any.
 func (t *Tree) Attach(seq int, result Result) (NodeID, error) {
 	selection, err := t.settle(seq)
 	if err != nil {
@@ -149,31 +159,34 @@ func (t *Tree) Attach(seq int, result Result) (NodeID, error) {
 	return id, nil
 }
 
-// Drop ends a selection without a child. With `closed` the proposer has nothing more to add below that parent.
+// Drop ends a selection without a child. With `closed` its source has nothing more to add below that parent.
 func (t *Tree) Drop(seq int, closed bool) error {
 	selection, err := t.settle(seq)
 	if err != nil {
 		return err
 	}
 	if closed {
-		t.nodes[selection.Parent].Closed = true
+		t.nodes[selection.Parent].closed |= 1 << selection.Source
 	}
 	return nil
 }
 
-// settle takes the oldest waiting selection back, with its virtual visits.
+// settle takes a waiting selection back, with its virtual visits.
 func (t *Tree) settle(seq int) (Selection, error) {
-	if len(t.waiting) == 0 {
-		return Selection{}, fmt.Errorf("settle proposal %d: no proposal waits for a result", seq)
+	at := slices.IndexFunc(t.waiting, func(s Selection) bool { return s.Seq == seq })
+	if at < 0 {
+		return Selection{}, fmt.Errorf("settle proposal %d: it does not wait for a result", seq)
 	}
-	oldest := t.waiting[0]
-	if oldest.Seq != seq {
-		return Selection{}, fmt.Errorf("settle proposal %d: proposal %d has not entered yet (results enter in the order of the proposals)", seq, oldest.Seq)
+	selection := t.waiting[at]
+	for _, before := range t.waiting[:at] {
+		if before.Source == 0 && selection.Source == 0 {
+			return Selection{}, fmt.Errorf("settle proposal %d: proposal %d has not entered yet (results enter in the order of the proposals)", seq, before.Seq)
+		}
 	}
-	t.waiting = t.waiting[1:]
-	t.nodes[oldest.Parent].pending--
-	t.mark(oldest.Parent, -1)
-	return oldest, nil
+	t.waiting = slices.Delete(t.waiting, at, at+1)
+	t.nodes[selection.Parent].pending--
+	t.mark(selection.Parent, -1)
+	return selection, nil
 }
 
 // backup adds one visit to the new node and all above it, and carries its cost up as far as it is the least.

@@ -6,7 +6,8 @@ import "fmt"
 
 // Selection is a place to grow, with everything that led there, so that a log of it explains the tree.
 type Selection struct {
-	Seq       int    `json:"seq"` // number of the proposal, from 1
+	Seq       int    `json:"seq"`              // number of the proposal, from 1
+	Source    int    `json:"source,omitempty"` // who proposes
 	Parent    NodeID `json:"parent"`
 	Seed      int64  `json:"seed"` // chance for this proposal
 	RootVisit int    `json:"root_visits"`
@@ -33,12 +34,13 @@ type Choice struct {
 	Score  float64 `json:"score"`
 }
 
-// Select walks down to a node that may grow and puts a virtual visit on the path. It returns ErrWait or ErrExhausted when there is none.
-func (t *Tree) Select() (Selection, error) {
+// Select walks down to a node that a source may add to and puts a virtual visit on the path. It returns ErrWait or ErrExhausted when there is
+// none.
+func (t *Tree) Select(source int) (Selection, error) {
 	for _, lifted := range []bool{false, true} {
-		open := t.open(lifted)
+		open := t.open(source, lifted)
 		if open[Root] {
-			return t.descend(open, lifted), nil
+			return t.descend(source, open, lifted), nil
 		}
 	}
 	if len(t.waiting) > 0 {
@@ -48,21 +50,21 @@ func (t *Tree) Select() (Selection, error) {
 }
 
 // SelectAt selects a named parent: a candidate that a person submitted, or a selection read back from a log.
-func (t *Tree) SelectAt(parent NodeID) (Selection, error) {
+func (t *Tree) SelectAt(source int, parent NodeID) (Selection, error) {
 	if parent < 0 || int(parent) >= len(t.nodes) {
 		return Selection{}, fmt.Errorf("select node %d: no such node (the tree has %d)", parent, len(t.nodes))
 	}
 	if !t.nodes[parent].OK {
 		return Selection{}, fmt.Errorf("select node %d: it failed, so it has no children", parent)
 	}
-	return t.take(Selection{Parent: parent, Forced: true, Path: []Step{}}), nil
+	return t.take(Selection{Source: source, Parent: parent, Forced: true, Path: []Step{}}), nil
 }
 
 // descend goes from the root to the first node that may grow, at each step to the open child with the least score (the older of equals).
-func (t *Tree) descend(open []bool, lifted bool) Selection {
-	selection := Selection{Lifted: lifted, Path: []Step{}}
+func (t *Tree) descend(source int, open []bool, lifted bool) Selection {
+	selection := Selection{Source: source, Lifted: lifted, Path: []Step{}}
 	at := Root
-	for !t.grows(at, lifted) {
+	for !t.grows(source, at, lifted) {
 		step := Step{Node: at, Visits: t.visits(at), Limit: t.limit(at), Chosen: NoNode}
 		var least float64
 		for _, child := range t.nodes[at].Children {
@@ -95,11 +97,11 @@ func (t *Tree) take(selection Selection) Selection {
 	return selection
 }
 
-// open says for each node whether the tree may grow at or below it. Children have higher numbers than their parents.
-func (t *Tree) open(lifted bool) []bool {
+// open says for each node whether a source may add to the tree at or below it. Children have higher numbers than their parents.
+func (t *Tree) open(source int, lifted bool) []bool {
 	open := make([]bool, len(t.nodes))
 	for id := NodeID(len(t.nodes) - 1); id >= 0; id-- {
-		if t.nodes[id].OK && t.grows(id, lifted) {
+		if t.nodes[id].OK && t.grows(source, id, lifted) {
 			open[id] = true
 		}
 		if open[id] && id != Root {
@@ -109,10 +111,10 @@ func (t *Tree) open(lifted bool) []bool {
 	return open
 }
 
-// grows says whether a child may be added to this node.
-func (t *Tree) grows(id NodeID, lifted bool) bool {
+// grows says whether a source may add a child to this node.
+func (t *Tree) grows(source int, id NodeID, lifted bool) bool {
 	node := &t.nodes[id]
-	if node.Closed {
+	if node.Closed(source) {
 		return false
 	}
 	if lifted {

@@ -1,6 +1,6 @@
 package search
 
-// stop.go owns the reasons to end a run, as small objects over numbers. It refuses to read a clock or to count money.
+// stop.go owns the reasons to end a run, as small objects over numbers. It refuses to read a clock.
 
 import "fmt"
 
@@ -9,8 +9,6 @@ type Progress struct {
 	Candidates  int     // judged so far
 	Seconds     float64 // spent so far
 	NextSeconds float64 // what the next candidate is expected to take
-	USD         float64
-	NextUSD     float64
 	Best        float64 // least cost so far; 1 before the first
 }
 
@@ -37,17 +35,6 @@ type Seconds float64
 func (s Seconds) Stop(p Progress) string {
 	if p.Seconds+p.NextSeconds > float64(s) || p.Seconds >= float64(s) {
 		return fmt.Sprintf("budget: %.1f of %.1f seconds, the next candidate takes about %.1f", p.Seconds, float64(s), p.NextSeconds)
-	}
-	return ""
-}
-
-// USD is a budget in money. A source that costs nothing never meets it.
-type USD float64
-
-// Stop holds when the next candidate would go over the budget.
-func (m USD) Stop(p Progress) string {
-	if p.NextUSD > 0 && p.USD+p.NextUSD > float64(m) {
-		return fmt.Sprintf("budget: %.4f of %.4f USD, the next candidate takes about %.4f", p.USD, float64(m), p.NextUSD)
 	}
 	return ""
 }

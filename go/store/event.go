@@ -31,6 +31,7 @@ const (
 	KindProposal   = "proposal"   // a candidate for it, or none
 	KindAttempt    = "attempt"    // a repair of a candidate that did not compile or launch
 	KindVerdict    = "verdict"    // how the candidate ended: a node
+	KindAuthor     = "author"     // an author is asked no more
 	KindSpend      = "spend"      // seconds and money
 	KindControls   = "controls"   // how outputs known to be wrong ended on a card's inputs
 	KindSamples    = "samples"    // evidence of a confirmation

@@ -39,7 +39,7 @@ func TestWhatCannotBeOpenedIsToldInWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.db.Exec("PRAGMA user_version = 2"); err != nil {
+	if _, err := s.db.Exec("PRAGMA user_version = 3"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -48,7 +48,7 @@ func TestWhatCannotBeOpenedIsToldInWords(t *testing.T) {
 	for name, test := range map[string]struct{ path, code, text string }{
 		"a text file":       {write("text.db", strings.Repeat("not a database\n", 100)), card.CodeStore, "damaged, or no store"},
 		"another program's": {foreign, card.CodeStore, "a database of another program"},
-		"a newer schema":    {newer, card.CodeSchema, "it has schema 2 (this kernelforge knows up to 1)"},
+		"a newer schema":    {newer, card.CodeSchema, "it has schema 3 (this kernelforge knows up to 2)"},
 		"below a file":      {filepath.Join(write("file", "x"), "store.db"), card.CodeStore, "not a directory"},
 		"a folder":          {folder, card.CodeStore, "cannot be opened"},
 	} {

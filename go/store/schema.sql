@@ -50,3 +50,13 @@ CREATE TABLE IF NOT EXISTS inbox (
   at       TEXT NOT NULL,
   taken    INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+
+-- Replies of authors that were paid for, by the key of their request. They outlive the studies that paid for them: a request is never paid twice.
+CREATE TABLE IF NOT EXISTS reply (
+  key      TEXT PRIMARY KEY,
+  study    TEXT NOT NULL,          -- that asked first
+  session  TEXT NOT NULL,          -- of the process that asked
+  at       TEXT NOT NULL,
+  request  BLOB NOT NULL,          -- empty until the reply is there
+  reply    BLOB                    -- NULL: asked, and no reply was kept
+) STRICT;

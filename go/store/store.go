@@ -22,7 +22,7 @@ import (
 )
 
 // SchemaVersion is the newest schema that this build reads and writes.
-const SchemaVersion = 1
+const SchemaVersion = 2 // 2: the replies of authors
 
 // applicationID marks the file as ours (PRAGMA application_id): "KFst".
 const applicationID = 0x4B467374
@@ -128,13 +128,20 @@ func (s *Store) prepare() error {
 		return card.Fail(card.CodeStore, "name another file with --store", "open store `%s`: it is a database of another program", s.path)
 	case version == SchemaVersion:
 		return nil
+	case version > 0: // every table that came later is laid where it is not there yet
+		return s.tables("bring up to date the store")
 	}
 	for _, statement := range []string{"PRAGMA auto_vacuum = FULL", "PRAGMA journal_mode = WAL"} { // both stay with the file
 		if _, err := s.db.Exec(statement); err != nil {
 			return s.fail("create store", err)
 		}
 	}
-	return s.write("create store", func(tx *sql.Tx) error {
+	return s.tables("create store")
+}
+
+// tables makes the tables that are not there.
+func (s *Store) tables(what string) error {
+	return s.write(what, func(tx *sql.Tx) error {
 		_, err := tx.Exec(fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d;", schema, applicationID, SchemaVersion))
 		return err
 	})
