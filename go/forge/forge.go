@@ -56,6 +56,7 @@ type Settings struct {
 	MinGain     *float64 `json:"min_gain,omitempty"`        // part of the model's time
 	SandboxTier *int     `json:"sandbox_tier,omitempty"`    // nil: the best that holds here
 	Review      bool     `json:"review,omitempty"`
+	Attend      bool     `json:"attend,omitempty"`    // nobody proposes: candidates from outside are judged until the study is told to conclude
 	Exact       bool     `json:"exact,omitempty"`     // only what is bitwise equal to eager passes
 	Processes   int      `json:"processes,omitempty"` // fresh ones that serve the winners before they are called so; 0: none
 	Worker      string   `json:"worker"`

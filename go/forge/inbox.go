@@ -30,6 +30,9 @@ func Submit(s *store.Store, id string, submission Submission) (queued bool, err 
 	if err := submission.Candidate.Validate(); err != nil {
 		return false, card.Fail(card.CodeRequest, "", "submit to study `%s`: %w", id, err)
 	}
+	if size := len(submission.Candidate.Source); size > MaxSource {
+		return false, card.Fail(card.CodeRequest, "", "submit to study `%s`: the source has %d bytes (expected at most %d)", id, size, MaxSource)
+	}
 	node, err := Node(s, id, submission.Run, submission.Parent)
 	if err != nil {
 		return false, err

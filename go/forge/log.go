@@ -8,6 +8,7 @@ import (
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/judge"
+	"github.com/kernelforge/kernelforge/go/propose"
 	"github.com/kernelforge/kernelforge/go/search"
 	"github.com/kernelforge/kernelforge/go/store"
 )
@@ -217,9 +218,10 @@ type history struct {
 	tokensOut int64
 	decision  *decisionEvent
 	approved  map[string]bool
-	review    bool        // as the newest session wished
-	exact     bool        // likewise
-	off       judge.Gates // that a session of a test switched off
+	review    bool           // as the newest session wished
+	exact     bool           // likewise
+	facts     *propose.Facts // of the device, as it last told them; nil on the host
+	off       judge.Gates    // that a session of a test switched off
 	result    json.RawMessage
 	judged    int // candidates, over all runs
 	judgeTime float64
@@ -229,6 +231,8 @@ type history struct {
 type runHistory struct {
 	events    []store.Event // selections, proposals, attempts, verdicts, spends
 	state     runEvent
+	stateSeq  int64          // of the event that brought the state
+	searched  string         // why it ended last; "": it never did
 	endedWith *Settings      // of the session in which it ended
 	best      float64        // least cost of a candidate; 0 before the first that is ok
 	taken     map[int64]bool // submissions that were taken up
@@ -276,8 +280,9 @@ func (h *history) add(event store.Event) (err error) {
 	case store.KindRun:
 		run := h.run(event.Run)
 		if run.state, err = decode[runEvent](event); run.state.State == runEnded {
-			run.endedWith = h.settings
+			run.endedWith, run.searched = h.settings, run.state.Why
 		}
+		run.stateSeq = event.Seq
 	case store.KindSelection:
 		run := h.run(event.Run)
 		run.events = append(run.events, event)
@@ -329,6 +334,11 @@ func (h *history) add(event store.Event) (err error) {
 			for _, plan := range data.Plans {
 				h.approved[plan] = true
 			}
+		}
+	case store.KindFacts:
+		var data propose.Facts
+		if data, err = decode[propose.Facts](event); err == nil {
+			h.facts = &data
 		}
 	case store.KindResult:
 		h.result = event.Data

@@ -73,6 +73,9 @@ func (w *work) end(result *error) error {
 // all is the whole study: forecast, every run, its winners in fresh processes, the whole model.
 func (w *work) all(ctx context.Context) error {
 	cards := w.inOrder()
+	if w.settings.Attend {
+		return w.attend(ctx, cards)
+	}
 	if err := w.forecast(cards); err != nil {
 		return err
 	}

@@ -91,6 +91,8 @@ func (r *run) fill(ctx context.Context) (why string, err error) {
 					return "", err
 				}
 			}
+		} else if r.settings.Attend {
+			return "", nil
 		} else {
 			who, why := r.turn(closed)
 			if who < 0 {
@@ -136,6 +138,9 @@ func (r *run) learn() error {
 	if told, ok := judge.(interface{ Facts() propose.Facts }); ok {
 		r.facts = told.Facts()
 	}
+	if r.past.facts == nil || *r.past.facts != r.facts {
+		return r.append("", store.Entry{Kind: store.KindFacts, Data: r.facts})
+	}
 	return nil
 }
 
@@ -155,7 +160,7 @@ func (r *run) take(ctx context.Context, f *flight) {
 		return
 	}
 	source := r.sources[f.selection.Source]
-	if source.proposer == nil {
+	if source.proposer == nil || r.settings.Attend {
 		f.proposal <- proposal{err: errNotAsked}
 		r.land()
 		return

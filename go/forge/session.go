@@ -33,6 +33,8 @@ type Session struct {
 	leaving context.Context // done when the user has cancelled the work: whoever waits for somebody outside ends it then
 	leave   context.CancelFunc
 
+	concluded chan struct{} // closed when a study that attends is to come to its end
+
 	mutex    sync.Mutex
 	state    string
 	failure  *card.Error
@@ -43,7 +45,7 @@ type Session struct {
 
 // newSession makes the session of work that stop ends. off: gates that a test has switched off.
 func newSession(stop context.CancelCauseFunc, off judge.Gates) *Session {
-	s := &Session{stop: stop, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: StateRunning}
+	s := &Session{stop: stop, wake: make(chan struct{}, 1), ended: make(chan struct{}), concluded: make(chan struct{}), state: StateRunning}
 	s.progress.Best = map[string]float64{}
 	s.leaving, s.leave = context.WithCancel(context.Background())
 	s.queue = NewQueue(s.notify)

@@ -50,22 +50,22 @@ var Directions = []string{"algorithm", "memory", "occupancy", "intermediates", "
 
 // Facts are what the target says of itself, for parameters and expressions. Those of the other target are zero.
 type Facts struct {
-	Target  string // "host" or "cuda"
-	L2Bytes int64
+	Target  string `json:"target,omitempty"` // "host" or "cuda"
+	L2Bytes int64  `json:"l2_bytes,omitempty"`
 
 	// host
-	ISA       string // "avx512", "avx2", "sse2"
-	Threads   int
-	L1Bytes   int64
-	LLCBytes  int64
-	CacheLine int64
+	ISA       string `json:"isa,omitempty"` // "avx512", "avx2", "sse2"
+	Threads   int    `json:"threads,omitempty"`
+	L1Bytes   int64  `json:"l1_bytes,omitempty"`
+	LLCBytes  int64  `json:"llc_bytes,omitempty"`
+	CacheLine int64  `json:"cache_line,omitempty"`
 
 	// cuda
-	Arch       string // what code is compiled for: "sm_90a"
-	Device     int    // ordinal, as the user's process counts
-	SMCount    int
-	SmemOptin  int64 // most dynamic shared memory of a block, bytes
-	DeviceName string
+	Arch       string `json:"arch,omitempty"`   // what code is compiled for: "sm_90a"
+	Device     int    `json:"device,omitempty"` // ordinal, as the user's process counts
+	SMCount    int    `json:"sm_count,omitempty"`
+	SmemOptin  int64  `json:"smem_optin,omitempty"` // most dynamic shared memory of a block, bytes
+	DeviceName string `json:"device_name,omitempty"`
 }
 
 // Proposer makes one candidate. It returns ErrExhausted when it has none; any other error means that the source is broken.

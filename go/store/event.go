@@ -42,6 +42,7 @@ const (
 	KindApproval   = "approval"   // winners that a person approved
 	KindResult     = "result"     // the report
 	KindState      = "state"      // the study's state
+	KindFacts      = "facts"      // what a device said of itself when it was opened
 )
 
 // Entry is an event that is to be appended.
@@ -159,6 +160,29 @@ func (s *Store) Waiting(study string) (count int, err error) {
 		return 0, s.fail("read the inbox of", err)
 	}
 	return count, nil
+}
+
+// Inbox gives the messages of a study that nobody took yet, oldest first.
+func (s *Store) Inbox(study string) ([]Message, error) {
+	rows, err := s.db.Query("SELECT seq, kind, data FROM inbox WHERE study = ? AND taken = 0 ORDER BY seq", study)
+	if err != nil {
+		return nil, s.fail("read the inbox of", err)
+	}
+	defer rows.Close()
+	var messages []Message
+	for rows.Next() {
+		var message Message
+		var data []byte
+		if err := rows.Scan(&message.Seq, &message.Kind, &data); err != nil {
+			return nil, s.fail("read the inbox of", err)
+		}
+		message.Data = data
+		messages = append(messages, message)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, s.fail("read the inbox of", err)
+	}
+	return messages, nil
 }
 
 // Receive takes all messages of a study and appends each as an event of its kind, in one step: a message is acted on exactly once. Only the

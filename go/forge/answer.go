@@ -1,0 +1,201 @@
+package forge
+
+// answer.go owns what people and agents outside of a search learn of a run: the brief before a candidate, the answer after it.
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/propose"
+	"github.com/kernelforge/kernelforge/go/search"
+	"github.com/kernelforge/kernelforge/go/store"
+)
+
+// MaxSource is the most bytes of a source that is taken from outside.
+const MaxSource = 256 << 10
+
+// States of an answer.
+const (
+	AnswerJudged   = "judged"
+	AnswerWaiting  = "waiting"
+	AnswerUnjudged = "unjudged" // the card could not be judged; the same candidate may be submitted again
+)
+
+// Answer is what became of a candidate.
+type Answer struct {
+	State     string         `json:"state"`
+	Card      string         `json:"card"`
+	Candidate string         `json:"candidate"`
+	Node      int            `json:"node"` // 0 until it is judged
+	Verdict   *card.Verdict  `json:"verdict"`
+	Best      float64        `json:"best"`      // least cost in the run, eager's 1 included
+	Confirmed []samplesEvent `json:"confirmed"` // of this candidate, by variant
+	Serves    []string       `json:"serves"`    // variants that it is the winner of
+	Why       string         `json:"why"`       // it is not judged
+}
+
+// Brief gives what a proposer is told below a node of a run. facts: of this machine, for a study of the host.
+func Brief(s *store.Store, id, runID string, parent int, facts func(*card.Card) propose.Facts) (propose.Brief, error) {
+	study, past, err := load(s, id)
+	if err != nil {
+		return propose.Brief{}, err
+	}
+	c, err := cardOf(study, runID, "ask about")
+	if err != nil {
+		return propose.Brief{}, err
+	}
+	tree, err := readTree(past.run(runID), past.c())
+	if err != nil {
+		return propose.Brief{}, err
+	}
+	if parent < 0 || parent >= tree.tree.Len() {
+		return propose.Brief{}, card.Fail(card.CodeNotFound, "0 is eager", "ask about node %d of run `%s` of study `%s`: no such node (the run has %d)", parent, runID, id, tree.tree.Len())
+	}
+	told := past.facts
+	if told == nil {
+		told = new(propose.Facts)
+		if *told = facts(c); told.Target == "" {
+			told.Target, told.DeviceName = study.Target, study.Device()
+		}
+	}
+	brief := propose.Brief{Card: c, Facts: *told, Seen: func(candidate string) bool {
+		return slices.ContainsFunc(tree.candidates[1:], func(k card.Candidate) bool { return k.ID == candidate })
+	}}
+	attempt := func(node search.NodeID) (propose.Attempt, error) {
+		candidate := tree.candidates[node]
+		source, err := s.Get(id, candidate.Source)
+		candidate.Source = string(source)
+		return propose.Attempt{Node: int(node), Candidate: candidate, Verdict: tree.verdicts[node]}, err
+	}
+	if parent > 0 {
+		for _, node := range tree.tree.Lineage(search.NodeID(parent)) {
+			a, err := attempt(node)
+			if err != nil {
+				return propose.Brief{}, err
+			}
+			brief.Lineage = append(brief.Lineage, a)
+		}
+	}
+	for _, node := range tree.tree.Node(search.NodeID(parent)).Children {
+		a, err := attempt(node)
+		if err != nil {
+			return propose.Brief{}, err
+		}
+		brief.Children = append(brief.Children, a)
+	}
+	return brief, nil
+}
+
+func cardOf(study *store.Study, runID, what string) (*card.Card, error) {
+	at := slices.IndexFunc(study.Cards, func(c *card.Card) bool { return c.ID == runID })
+	if at < 0 {
+		var ids []string
+		for _, c := range study.Cards {
+			ids = append(ids, c.ID+" ("+c.Overload+")")
+		}
+		return nil, card.Fail(card.CodeNotFound, "", "%s card `%s` of study `%s`: no such card (it has %v)", what, runID, study.ID, ids)
+	}
+	return study.Cards[at], nil
+}
+
+// AnswerOf says what became of a candidate of a run. CodeNotFound if nobody submitted it.
+func AnswerOf(s *store.Store, id, runID, candidate string) (*Answer, error) {
+	study, past, err := load(s, id)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := cardOf(study, runID, "read a verdict on"); err != nil {
+		return nil, err
+	}
+	run := past.run(runID)
+	tree, err := readTree(run, past.c())
+	if err != nil {
+		return nil, err
+	}
+	answer := &Answer{State: AnswerWaiting, Card: runID, Candidate: candidate, Confirmed: []samplesEvent{}, Serves: []string{}}
+	answer.Best, _ = tree.tree.Best()
+	for node := 1; node < len(tree.candidates); node++ {
+		if tree.candidates[node].ID == candidate {
+			answer.State, answer.Node, answer.Verdict = AnswerJudged, node, &tree.verdicts[node]
+			run.evidence(answer)
+			return answer, nil
+		}
+	}
+	waits, err := waitsInInbox(s, id, runID, candidate)
+	if err != nil || waits {
+		return answer, err
+	}
+	submitted := int64(0)
+	for _, event := range run.submitted {
+		data, err := decode[Submission](event)
+		if err != nil {
+			return nil, err
+		}
+		if data.Candidate.ID == candidate {
+			submitted = event.Seq
+		}
+	}
+	if submitted == 0 {
+		return nil, card.Fail(card.CodeNotFound, "", "read the verdict on candidate `%s` of run `%s` of study `%s`: nobody submitted it", candidate, runID, id)
+	}
+	if run.taken[submitted] && run.stateSeq > submitted && (run.state.State == runFailed || run.state.State == runEnded) {
+		answer.State, answer.Why = AnswerUnjudged, run.state.Why
+	}
+	return answer, nil
+}
+
+// evidence adds what was confirmed of a node.
+func (h *runHistory) evidence(answer *Answer) {
+	for _, key := range slices.Sorted(maps.Keys(h.confirmed)) {
+		if sample := h.confirmed[key]; sample.Node == answer.Node {
+			answer.Confirmed = append(answer.Confirmed, sample)
+		}
+	}
+	for _, variant := range slices.Sorted(maps.Keys(h.winners)) {
+		if winner := h.winners[variant]; winner.Served && winner.Plan.Node == answer.Node {
+			answer.Serves = append(answer.Serves, variant)
+		}
+	}
+}
+
+// waitsInInbox says whether a candidate was sent and nobody took it yet.
+func waitsInInbox(s *store.Store, id, runID, candidate string) (bool, error) {
+	messages, err := s.Inbox(id)
+	if err != nil {
+		return false, err
+	}
+	for _, message := range messages {
+		if message.Kind != store.KindSubmission {
+			continue
+		}
+		data, err := decode[Submission](store.Event{Seq: message.Seq, Kind: message.Kind, Data: message.Data})
+		if err != nil {
+			return false, err
+		}
+		if data.Run == runID && data.Candidate.ID == candidate {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Unjudged counts the candidates from outside that have no verdict yet.
+func Unjudged(s *store.Store, id string) (count int, err error) {
+	_, past, err := load(s, id)
+	if err != nil {
+		return 0, err
+	}
+	for _, run := range past.runs {
+		if _, waits := run.nextSubmission(); waits || run.unanswered() {
+			count++
+		}
+	}
+	messages, err := s.Inbox(id)
+	for _, message := range messages {
+		if message.Kind == store.KindSubmission {
+			count++
+		}
+	}
+	return count, err
+}
