@@ -64,9 +64,14 @@ func Brief(s *store.Store, id, runID string, parent int, facts func(*card.Card) 
 	}}
 	attempt := func(node search.NodeID) (propose.Attempt, error) {
 		candidate := tree.candidates[node]
-		source, err := s.Get(id, candidate.Source)
+		var source []byte
+		if candidate.Source != "" { // a reply that held no candidate has none
+			if source, err = s.Get(id, candidate.Source); err != nil {
+				return propose.Attempt{}, err
+			}
+		}
 		candidate.Source = string(source)
-		return propose.Attempt{Node: int(node), Candidate: candidate, Verdict: tree.verdicts[node]}, err
+		return propose.Attempt{Node: int(node), Candidate: candidate, Verdict: tree.verdicts[node]}, nil
 	}
 	if parent > 0 {
 		for _, node := range tree.tree.Lineage(search.NodeID(parent)) {

@@ -67,6 +67,8 @@ func (r *run) settle(ctx context.Context, f *flight) (ended bool, err error) {
 		return r.unanswered(ctx, f, p.err)
 	case errors.Is(p.err, propose.ErrExhausted):
 		return true, r.drop(f, "nothing left to propose here", true)
+	case errors.Is(p.err, errNotAsked):
+		return true, r.drop(f, errNotAsked.Error(), false)
 	case p.err != nil:
 		if err := cancelled(ctx); err != nil {
 			return false, err

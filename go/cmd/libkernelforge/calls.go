@@ -43,6 +43,7 @@ var operations = map[string]operation{
 	"study.poll":      operate(pollStudy),
 	"study.answer":    operate(answerStudy),
 	"study.cancel":    operate(cancelStudy),
+	"study.conclude":  operate(concludeStudy),
 	"study.close":     operate(closeStudy),
 	"store.studies":   operate(listStudies),
 	"store.study":     operate(showStudy),

@@ -205,6 +205,16 @@ type studyRequest struct {
 	Study string `json:"study"`
 }
 
+// concludeStudy ends a study that attends, once what waits is judged.
+func concludeStudy(request studyRequest) (any, error) {
+	study, err := running(request.Study)
+	if err != nil {
+		return nil, err
+	}
+	study.Conclude()
+	return struct{}{}, nil
+}
+
 // closeStudy stops a study that runs and forgets it. It stays known until it has ended, so that a new start can wait for its lock.
 func closeStudy(request studyRequest) (any, error) {
 	study, err := running(request.Study)
