@@ -3,6 +3,7 @@ package propose
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -28,6 +29,16 @@ type Attempt struct {
 	Node      int // in the tree; 0 where it is none
 	Candidate card.Candidate
 	Verdict   card.Verdict
+	Profile   *Profile // nil: nothing was measured but time
+}
+
+// Profile is what a device tells of a kernel: where its time goes.
+type Profile struct {
+	Registers  int                `json:"registers"`          // a thread
+	SpillBytes int                `json:"spill_bytes"`        // a thread
+	StaticSmem int                `json:"static_smem_bytes"`  // a block
+	Occupancy  float64            `json:"occupancy"`          // part of the warps that a multiprocessor holds; 0: unknown
+	Counters   map[string]float64 `json:"counters,omitempty"` // of the profiler, by its names
 }
 
 // Brief is everything a proposer may know: the card, the path from the root, and what was tried below the parent.
@@ -43,6 +54,10 @@ type Brief struct {
 	// Every verdict that an author of code outside of us sees is as Told gives it.
 	Again     *Attempt // an idea whose repairs ran out below another parent, which may be tried once more here; nil: none
 	Direction string   // the kind of idea that is asked for, one of Directions; "": any
+
+	// Moments of the captured inputs by variant, one list a slot: mean, deviation, least, largest, part of zeros. A source that sends its brief
+	// to another machine leaves them out unless the user said otherwise.
+	Moments map[string]json.RawMessage
 }
 
 // Directions are the kinds of idea that an author may be asked for.
