@@ -20,8 +20,12 @@ type Built struct {
 	Seconds float64
 }
 
-// WallLimit bounds one compile, whatever it waits for: a compiler has no cancel call, and sources that take it minutes are real.
-const WallLimit = 60 * time.Second
+// Limits of one compile, since a compiler has no cancel call and sources that take it minutes are real: CPU time, which is what a source can take, and
+// time on the wall, whatever the compiler waits for; a machine that does other work keeps it waiting for long.
+const (
+	CPULimit  = 60 * time.Second
+	WallLimit = 5 * CPULimit
+)
 
 // Options are the macros of a spec's constants, in order of their names.
 func Options(constants map[string]string) ([]string, error) {

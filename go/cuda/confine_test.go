@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernelforge/kernelforge/go/worker"
 	"github.com/kernelforge/kernelforge/go/worker/sandbox"
 )
 
@@ -96,7 +97,7 @@ func TestASourceCannotReadFilesThroughNVRTC(t *testing.T) {
 // Bombs end by memory, size of output or the clock, and the next job is served.
 func TestBombsForNVRTCEnd(t *testing.T) {
 	p := confined(t, sandbox.Walls)
-	p.limit = 2 * time.Second
+	p.limit = worker.Limit{CPU: 2 * time.Second, Wall: 16 * time.Second}
 	for name, source := range map[string]string{
 		"templates": "template <long N, int D> struct F { static constexpr long v = F<2 * N, D - 1>::v + F<2 * N + 1, D - 1>::v; };\n" +
 			"template <long N> struct F<N, 0> { static constexpr long v = N; };\nconstexpr long x = F<1, 30>::v;\n",
@@ -108,11 +109,11 @@ func TestBombsForNVRTCEnd(t *testing.T) {
 		if err != nil || built.Failure == "" {
 			t.Errorf("%s: %d bytes of image, %v", name, len(built.Image), err)
 		}
-		if took := time.Since(began); took > p.limit+startLimit {
+		if took := time.Since(began); took > p.limit.Wall+startLimit {
 			t.Errorf("%s: %s", name, took)
 		}
 	}
-	p.limit = startLimit
+	p.limit = jobLimit
 	if len(image(t, p, double, two)) == 0 {
 		t.Error("no image after the bombs")
 	}

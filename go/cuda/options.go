@@ -17,5 +17,5 @@ var log = compile.Log{
 	Ours:   regexp.MustCompile(`^(` + regexp.QuoteMeta(sourceName) + `|` + regexp.QuoteMeta(PreludeName) + `)(:|\()`),
 	Quoted: regexp.MustCompile(`^\s`), // the source line and the caret
 	Whole:  regexp.MustCompile(`^(ptxas|nvrtc|At end of source|catastrophic|Internal)\b.*`),
-	Limits: fmt.Sprintf("%s, %d GiB of memory, %d MiB of output", compile.WallLimit, memoryBytes>>30, maxImage>>20),
+	Limits: fmt.Sprintf("%s of CPU time, %d GiB of memory, %d MiB of output", compile.CPULimit, memoryBytes>>30, maxImage>>20),
 }

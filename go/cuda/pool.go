@@ -40,6 +40,8 @@ const (
 	startLimit = 20 * time.Second
 )
 
+var jobLimit = worker.Limit{CPU: compile.CPULimit, Wall: compile.WallLimit}
+
 // Pool compiles. Its servers are started when they are needed and kept; one that died, or has done its share, is replaced. Close ends them.
 type Pool struct {
 	config  Config
@@ -47,7 +49,7 @@ type Pool struct {
 	found   greeted
 	key     string // what stands for the library in the cache's key
 	slots   chan struct{}
-	limit   time.Duration // of one job
+	limit   worker.Limit // of one job
 
 	mutex  sync.Mutex
 	idle   []*server
@@ -65,7 +67,7 @@ func NewPool(ctx context.Context, config Config) (*Pool, error) {
 	if err != nil {
 		return nil, card.Fail(card.CodeJudge, compile.ScratchHint, "compile: make a scratch folder: %w", err)
 	}
-	p := &Pool{config: config, scratch: scratch, slots: make(chan struct{}, min(max(config.Jobs, 1), mostJobs)), limit: compile.WallLimit}
+	p := &Pool{config: config, scratch: scratch, slots: make(chan struct{}, min(max(config.Jobs, 1), mostJobs)), limit: jobLimit}
 	first, found, err := p.start(ctx, places(config.NVRTC, toolkitFolder))
 	if err == nil && !slices.Contains(found.Archs, number(config.Arch)) {
 		first.Kill()
@@ -154,7 +156,7 @@ func (p *Pool) compile(ctx context.Context, j job) (compile.Built, error) {
 		return compile.Built{}, ctx.Err()
 	case errors.As(err, &lost) && lost.Timeout:
 		s.Kill()
-		return compile.Built{Failure: fmt.Sprintf("the compiler did not end within %s and was killed", p.limit)}, nil
+		return compile.Built{Failure: "the compiler did not end: " + lost.Detail}, nil
 	case errors.As(err, &lost) && !lost.Broken(): // a source can bring a compiler down; one that cannot even start is told by the next greeting
 		s.Kill()
 		return compile.Built{Failure: fmt.Sprintf("the compiler ended with %s (limits: %s)", lost.Signal, log.Limits)}, nil
@@ -216,7 +218,7 @@ func (p *Pool) start(ctx context.Context, where []string) (*server, greeted, err
 		return nil, greeted{}, card.Fail(card.CodeJudge, "build it with `make build`, or install again with pip", "compile: start `%s`: %w", p.config.Program, err)
 	}
 	var answer greeted
-	err = started.Ask(ctx, startLimit, "hello", greeting{Places: where, Driver: p.config.Driver / 1000, Prelude: Prelude, Options: Flags(p.config.Arch)}, &answer)
+	err = started.Ask(ctx, worker.Limit{Wall: startLimit}, "hello", greeting{Places: where, Driver: p.config.Driver / 1000, Prelude: Prelude, Options: Flags(p.config.Arch)}, &answer)
 	switch {
 	case ctx.Err() != nil:
 		err = ctx.Err()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/compile"
+	"github.com/kernelforge/kernelforge/go/worker"
 	"go.uber.org/goleak"
 )
 
@@ -189,15 +190,15 @@ func TestASourceWithStateOrCallsOfTheRuntimeIsRefused(t *testing.T) {
 
 func TestACompileThatDoesNotEndIsKilledAndTheNextOneRuns(t *testing.T) {
 	p := pool(t)
-	p.limit = 300 * time.Millisecond
+	p.limit = worker.Limit{CPU: 300 * time.Millisecond, Wall: time.Minute}
 	source := "template <int N> struct F { static constexpr long v = F<N - 1>::v + F<N - 2>::v; };\ntemplate <> struct F<0> { static constexpr long v = 0; };\n" +
 		"template <> struct F<1> { static constexpr long v = 1; };\nconstexpr long slow(long n) { return n < 2 ? n : slow(n - 1) + slow(n - 2); }\n" +
 		"extern \"C\" __global__ void kf_main(long* y) { float a[64];\n#pragma unroll\n for (int i = 0; i < 4000; ++i)\n#pragma unroll\n for (int j = 0; j < 4000; ++j) a[(i * j) % 64] += y[i] * j; y[0] = a[y[1] & 63]; }\n"
 	built, err := p.Compile(t.Context(), source, nil)
-	if err != nil || !strings.Contains(built.Failure, "killed") {
+	if err != nil || !strings.Contains(built.Failure, "300ms of CPU time") {
 		t.Fatalf("found %q, %v", built.Failure, err)
 	}
-	p.limit = compile.WallLimit
+	p.limit = jobLimit
 	image(t, p, double, two)
 }
 

@@ -40,10 +40,11 @@ type outcome struct {
 
 // Limits of one compile. A compiler has no cancel call, and bodies that take it minutes are real; CPU and wall limit are the parent's.
 const (
-	memoryBytes = 4 << 30
-	maxJob      = 4 << 20
-	maxLog      = 1 << 20
-	mostStarted = 32 // processes of one compile: a compiler's are five
+	memoryBytes  = 4 << 30
+	maxJob       = 4 << 20
+	maxLog       = 1 << 20
+	graceSeconds = 2  // from the signal that says so, and tells it from a kill, to the kill
+	mostStarted  = 32 // processes of one compile: a compiler's are five
 )
 
 var limits = map[int]uint64{
@@ -65,8 +66,11 @@ func Compile(args []string, in io.Reader, out io.Writer) error {
 	if err := card.Decode(text, &job); err != nil {
 		return fmt.Errorf("compile: read the job: %w", err)
 	}
-	if err := sandbox.Inherit(map[int]uint64{unix.RLIMIT_CPU: job.Seconds}); err != nil {
+	if err := sandbox.Inherit(map[int]uint64{unix.RLIMIT_CPU: job.Seconds + graceSeconds}); err != nil {
 		return err
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: job.Seconds, Max: job.Seconds + graceSeconds}); err != nil {
+		return fmt.Errorf("confine: set the limit of CPU time to %d s: %w", job.Seconds, err)
 	}
 	if err := sandbox.Hide(); err != nil {
 		return err

@@ -11,7 +11,11 @@ import (
 var (
 	ours   = regexp.MustCompile(`^(candidate\.cc|kf_kernel\.h|\./kf_kernel\.h|<command-line>|<scratch space>)(:|\()`)
 	quoted = regexp.MustCompile(`^\s+(\d+\s*)?\||^\s`) // as g++ and clang print it
-	whole  = regexp.MustCompile(`(undefined reference|CPU time limit|File size limit|Killed|out of memory|virtual memory exhausted|cannot allocate|internal compiler error|unable to execute)`)
+	whole  = regexp.MustCompile(`((Killed|Terminated|Hangup|Interrupt|Quit) signal terminated program|undefined reference|CPU time limit|File size limit|Killed|out of memory|virtual memory exhausted|cannot allocate|internal compiler error|unable to execute)`)
+
+	// A program of the compiler was ended by a signal that only somebody else sends (worker/sandbox, FromOutside), or by the kernel for want of memory.
+	// Using up its CPU time has a signal of its own.
+	killed = regexp.MustCompile(`^the compiler ended with signal: (killed|terminated|hangup|interrupt|quit)|(Killed|Terminated|Hangup|Interrupt|Quit) signal terminated program`)
 )
 
 // log is what a verdict may quote of g++'s and clang's words.

@@ -17,11 +17,8 @@ import (
 	"github.com/kernelforge/kernelforge/go/worker/sandbox"
 )
 
-// Limits of one compile in time: of each process of the compiler on a CPU, and of the whole, whatever it waits for.
-const (
-	cpuSeconds = 30
-	WallLimit  = compile.WallLimit
-)
+// cpuSeconds bound each process of the compiler; the whole, whatever it waits for, is bounded by compile.WallLimit.
+const cpuSeconds = 30
 
 // Pool compiles. At most `jobs` compile processes run at a time; each is new, has its own scratch folder and is gone afterwards.
 type Pool struct {
@@ -39,7 +36,7 @@ type Pool struct {
 // NewPool makes a pool. program is kernelforge-worker; scratch is an existing folder; cache may be nil; tier is the sandbox's.
 func NewPool(program string, compiler Compiler, machine Machine, scratch string, cache *compile.Cache, jobs, tier int) *Pool {
 	return &Pool{program: program, compiler: compiler, machine: machine, scratch: scratch, cache: cache, slots: make(chan struct{}, max(jobs, 1)), seconds: cpuSeconds,
-		wall: WallLimit, tier: tier}
+		wall: compile.WallLimit, tier: tier}
 }
 
 // Compile turns a source into an image. A source that does not compile is a result; an error means that the harness is broken.
@@ -57,7 +54,7 @@ func (p *Pool) Compile(ctx context.Context, source string, options []string) (co
 	}
 	built, err := p.compile(ctx, source, options)
 	var lost *worker.Lost
-	if errors.As(err, &lost) && lost.Killed() { // by somebody else: no source is to blame
+	if errors.As(err, &lost) && lost.Early() || killed.MatchString(built.Failure) { // by somebody else: no source is to blame, unless it happens again
 		built, err = p.compile(ctx, source, options)
 	}
 	if err == nil && built.Image != nil {

@@ -2,17 +2,21 @@ package judge
 
 import (
 	"errors"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 	"unsafe"
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/worker/kfr"
+	"github.com/kernelforge/kernelforge/go/worker/sandbox"
 )
 
 // What the tests with a real worker need: `make test` names both; elsewhere the runtime must be named and the worker is built.
@@ -71,7 +75,9 @@ func (s shared) reference() (float64, error) {
 	return median(samples), nil
 }
 
-func real(t *testing.T) *bench {
+func real(t *testing.T) *bench { return realAt(t, sandbox.Limits) }
+
+func realAt(t *testing.T, tier int) *bench {
 	t.Helper()
 	library, err := kfr.Open(realRuntime(t))
 	if err != nil {
@@ -88,7 +94,7 @@ func real(t *testing.T) *bench {
 	}
 	referee := &scripted{memory: shared{library, parallel}, eagerNS: func(string) float64 { return 300_000 }}
 	j, err := New(Config{Worker: program, Runtime: realRuntime(t), Compiler: os.Getenv("KERNELFORGE_CXX"), Cache: sharedCache(t), Scratch: t.TempDir(),
-		Jobs: 2, Threads: 2, Target: "host"}, referee)
+		Jobs: 2, Threads: 2, Target: "host", Tier: tier}, referee)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,4 +253,43 @@ func TestNoCompilerNoWorkerNoRuntimeAreErrorsWithHints(t *testing.T) {
 			t.Errorf("%s: found %v (expected an error with a hint)", name, err)
 		}
 	}
+}
+
+// Somebody ends the worker of a good candidate, whatever it does then, behind the walls of the best tier too: it is judged again, and passes.
+func TestAnEndFromOutsideAtAnyMomentBlamesNoCandidate(t *testing.T) {
+	b := realAt(t, BestTier)
+	b.open(t)
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGKILL} {
+		moment := time.Duration(rand.Float64() * float64(150*time.Millisecond))
+		struck := make(chan struct{})
+		go func() {
+			defer close(struck)
+			pid := 0
+			for pid == 0 {
+				pid = serving()
+			}
+			<-time.After(moment)
+			_ = syscall.Kill(pid, signal) // or it has ended
+		}()
+		verdict := b.verdict(t, kernel(good))
+		<-struck
+		if verdict.Status != card.OK {
+			t.Errorf("%s %s after the start: %+v", signal, moment, verdict)
+		}
+	}
+}
+
+// serving is a worker of this process, or 0.
+func serving() int {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		words, _ := os.ReadFile(file)
+		stat, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "stat"))
+		fields := strings.Fields(string(stat[strings.LastIndex(string(stat), ")")+1:]))
+		if strings.Contains(string(words), "\x00serve\x00") && len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) && fields[0] != "Z" {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			return pid
+		}
+	}
+	return 0
 }

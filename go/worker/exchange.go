@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/worker/sandbox"
+	"golang.org/x/sys/unix"
 )
 
 // Requests to an untrusted process and their answers, one at a time, each with a time limit.
@@ -51,44 +53,64 @@ func (p *peer) Kill() {
 func (p *peer) PID() int { return p.process.pid }
 
 // exchange sends a request and reads the frame that answers it. An error is the context's or a *Lost; the process is dead then.
-func (p *peer) exchange(ctx context.Context, limit time.Duration, op string, request any, fds []int) ([]byte, error) {
-	if err := p.conn.SetDeadline(time.Now().Add(limit)); err != nil {
-		return nil, p.lost(op, limit, err)
+func (p *peer) exchange(ctx context.Context, limit Limit, op string, request any, fds []int) ([]byte, error) {
+	if err := p.conn.SetDeadline(time.Now().Add(limit.Wall)); err != nil {
+		return nil, p.lost(op)
 	}
 	stop := context.AfterFunc(ctx, p.process.kill)
+	watch := p.process.watch(limit.CPU, func() { _ = p.conn.SetDeadline(time.Now()) })
 	err := p.conn.Send(request, fds)
 	var body []byte
 	if err == nil {
 		body, err = p.conn.Receive()
 	}
-	if !stop() {
+	found := watch.end()
+	switch {
+	case !stop():
 		return nil, ctx.Err()
-	}
-	if err != nil {
-		return nil, p.lost(op, limit, err)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, p.late(op, limit, found)
+	case err != nil:
+		return nil, p.lost(op)
 	}
 	return body, nil
 }
 
-// lost ends the process, if it has not ended itself, and says why it is gone.
-func (p *peer) lost(op string, limit time.Duration, cause error) *Lost {
-	l := &Lost{Op: op, Buffer: -1}
-	if errors.Is(cause, os.ErrDeadlineExceeded) {
-		stopped := p.process.stopped()
-		p.process.kill()
-		l.Timeout, l.Signal = !stopped, "SIGKILL"
-		l.Detail = fmt.Sprintf("`%s` was not answered within %s: the worker was killed", op, limit.Round(time.Millisecond))
-		if stopped {
-			l.Signal, l.Detail = "SIGSTOP", l.Detail+", since somebody had stopped it"
-		}
-		return l
+// late ends a process that has used up its time, and says which.
+func (p *peer) late(op string, limit Limit, found string) *Lost {
+	stopped := found == halted || p.process.letter() == "T"
+	p.process.kill()
+	switch {
+	case stopped:
+		return &Lost{Op: op, Buffer: -1, Signal: "SIGSTOP", Detail: fmt.Sprintf("`%s` was not answered: the worker was killed, since somebody had stopped it", op)}
+	case found == spent:
+		return &Lost{Op: op, Buffer: -1, Signal: "SIGKILL", Timeout: true,
+			Detail: fmt.Sprintf("`%s` took more than %s of CPU time: the worker was killed", op, limit.CPU.Round(time.Millisecond))}
 	}
-	select { // the stream has ended; the process is ending, or has closed it and lives on
-	case <-p.process.done:
-		l.Signal = p.process.ending()
-	case <-time.After(time.Second):
+	return &Lost{Op: op, Buffer: -1, Signal: "SIGKILL", Timeout: true,
+		Detail: fmt.Sprintf("`%s` was not answered within %s: the worker was killed", op, limit.Wall.Round(time.Millisecond))}
+}
+
+// How long a process whose stream has ended may take to end itself: one that lives on, and one that has ended and waits to be reaped by us.
+const (
+	endLimit  = time.Second
+	reapLimit = 10 * time.Second
+)
+
+// lost ends the process, if it has not ended itself, and says why it is gone.
+func (p *peer) lost(op string) *Lost {
+	l := &Lost{Op: op, Buffer: -1, Signal: "closed stream"}
+	ended := func(limit time.Duration) bool {
+		select {
+		case <-p.process.done:
+			l.Signal = p.process.ending()
+			return true
+		case <-time.After(limit):
+			return false
+		}
+	}
+	if !ended(endLimit) && (p.process.letter() != "Z" || !ended(reapLimit)) {
 		p.process.kill()
-		l.Signal = "closed stream"
 	}
 	l.Detail = fmt.Sprintf("the worker ended in `%s`: %s", op, l.Signal)
 	return l
@@ -108,8 +130,12 @@ func (p *peer) breach(op, format string, args ...any) *Lost {
 
 // Killed says whether somebody else ended or stopped the process: code that faults does not raise these signals, and what we kill we know of.
 func (l *Lost) Killed() bool {
-	return !l.Timeout && slices.Contains([]string{"SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGSTOP"}, l.Signal)
+	return !l.Timeout && slices.ContainsFunc(sandbox.FromOutside, func(s unix.Signal) bool { return unix.SignalName(s) == l.Signal })
 }
+
+// Early says the same of a process that has not met a candidate yet. Until its first lines have run, Go's own handlers are there, and a SIGQUIT makes
+// it exit with 2.
+func (l *Lost) Early() bool { return l.Killed() || !l.Timeout && l.Signal == "exit status 2" }
 
 // Server is an untrusted process that answers one request after another on its standard input, which is a socket. Not safe for concurrent use,
 // but Kill may be called from anywhere.
@@ -125,7 +151,7 @@ func StartServer(command *exec.Cmd) (*Server, error) {
 }
 
 // Ask sends a request and reads its answer strictly. An error is the context's or a *Lost: the server is dead, and another must be started.
-func (s *Server) Ask(ctx context.Context, limit time.Duration, op string, request, answer any) error {
+func (s *Server) Ask(ctx context.Context, limit Limit, op string, request, answer any) error {
 	body, err := s.exchange(ctx, limit, op, request, nil)
 	if err != nil {
 		return err

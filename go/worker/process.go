@@ -103,13 +103,6 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// stopped says whether somebody has stopped the leader (SIGSTOP): it cannot answer, and is not to blame.
-func (p *process) stopped() bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
-	_, after, found := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
-	return err == nil && found && bytes.HasPrefix(after, []byte("T"))
-}
-
 // ending says in words how the process ended, from its exit status alone.
 func (p *process) ending() string {
 	status, ok := p.state.Sys().(syscall.WaitStatus)
@@ -141,6 +134,7 @@ func Output(ctx context.Context, command *exec.Cmd, most int) (out []byte, endin
 		_ = read.SetReadDeadline(time.Now()) // even if a process outside the group holds the other end
 	})
 	defer stop()
+	defer p.watch(0, func() { go p.kill() }).end() // it would be waited for in vain; that it was killed from outside is true then
 	out, err = readMost(read, most)
 	if err != nil {
 		p.kill()

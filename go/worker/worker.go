@@ -72,8 +72,18 @@ type Lost struct {
 
 func (l *Lost) Error() string { return l.Detail }
 
-// Start starts a worker and greets it. An error says that the harness is broken.
+// Start starts a worker and greets it. One that somebody ends before it has answered is started again, once: nothing of a candidate has been in it. An
+// error says that the harness is broken.
 func Start(ctx context.Context, config Config) (*Worker, error) {
+	w, err := begin(ctx, config)
+	var lost *Lost
+	if errors.As(err, &lost) && lost.Early() && ctx.Err() == nil {
+		w, err = begin(ctx, config)
+	}
+	return w, err
+}
+
+func begin(ctx context.Context, config Config) (*Worker, error) {
 	command := exec.Command(config.Path, "serve")
 	command.Dir = config.Scratch
 	command.Env = Environment(config.Scratch)
@@ -99,7 +109,7 @@ func Start(ctx context.Context, config Config) (*Worker, error) {
 		return nil, card.Fail(card.CodeJudge, "build it with `make build`, or install again with pip", "start the worker `%s`: %w", config.Path, err)
 	}
 	w := &Worker{peer: p, regions: map[int]region{}}
-	if err = w.call(ctx, StartLimit, hello, nil, &w.Hello); err == nil {
+	if err = w.call(ctx, Limit{Wall: StartLimit}, hello, nil, &w.Hello); err == nil {
 		err = w.greeted(config)
 	} else if ctx.Err() != nil {
 		err = ctx.Err()
@@ -154,7 +164,7 @@ func (w *Worker) Map(ctx context.Context, limit time.Duration, buffers []Buffer,
 		n := min(len(buffers), MaxFDs)
 		var answer MapAnswer
 		request := &Map{Header: Header{Op: "map"}, Buffers: buffers[:n], FDs: n}
-		if err := w.call(ctx, limit, request, fds[:n], &answer); err != nil {
+		if err := w.call(ctx, Limit{Wall: limit}, request, fds[:n], &answer); err != nil {
 			return err
 		}
 		if len(answer.Data) != n {
@@ -170,7 +180,7 @@ func (w *Worker) Map(ctx context.Context, limit time.Duration, buffers []Buffer,
 
 // Unmap takes buffers back.
 func (w *Worker) Unmap(ctx context.Context, limit time.Duration, ids []int) error {
-	if err := w.call(ctx, limit, &Unmap{Header: Header{Op: "unmap"}, Buffers: ids}, nil, &Answer{}); err != nil {
+	if err := w.call(ctx, Limit{Wall: limit}, &Unmap{Header: Header{Op: "unmap"}, Buffers: ids}, nil, &Answer{}); err != nil {
 		return err
 	}
 	for _, id := range ids {
@@ -195,7 +205,7 @@ func (w *Worker) Load(ctx context.Context, limit time.Duration, plan any, image 
 	defer file.Close()
 	var answer LoadAnswer
 	request := &Load{Header: Header{Op: "load"}, Plan: text, FDs: 1}
-	err = w.call(ctx, limit, request, []int{int(file.Fd())}, &answer)
+	err = w.call(ctx, Limit{Wall: limit}, request, []int{int(file.Fd())}, &answer)
 	return answer.Kernel, err
 }
 
@@ -217,10 +227,19 @@ func sealed(image []byte) (*os.File, error) {
 	return file, nil
 }
 
+// within is the limit of a request that runs a candidate: on the host its CPU time, since a machine that does other work keeps good code waiting;
+// on a device, which nobody else's threads delay, the time on the wall.
+func (w *Worker) within(limit time.Duration) Limit {
+	if w.Device() != nil {
+		return Limit{Wall: limit}
+	}
+	return Limit{CPU: limit, Wall: Patience * limit}
+}
+
 // Run runs a kernel once and gives its time in microseconds. It finds dirt in what is not its own; on a device the kernel `before` leaves it there.
 func (w *Worker) Run(ctx context.Context, limit time.Duration, kernel int, slots []Slot, dirt Dirt, before int) (float64, error) {
 	var answer RunAnswer
-	err := w.call(ctx, limit, &Run{Header: Header{Op: "run"}, Kernel: kernel, Slots: slots, Dirt: dirt, Before: before}, nil, &answer)
+	err := w.call(ctx, w.within(limit), &Run{Header: Header{Op: "run"}, Kernel: kernel, Slots: slots, Dirt: dirt, Before: before}, nil, &answer)
 	return answer.US, err
 }
 
@@ -229,7 +248,7 @@ func (w *Worker) Run(ctx context.Context, limit time.Duration, kernel int, slots
 func (w *Worker) Time(ctx context.Context, limit time.Duration, kernel int, sets [][]*Slot, samples, inner int, warm bool) ([]float64, float64, error) {
 	var answer TimeAnswer
 	request := &Time{Header: Header{Op: "time"}, Kernel: kernel, Sets: sets, Samples: samples, Inner: inner, Warm: warm}
-	if err := w.call(ctx, limit, request, nil, &answer); err != nil {
+	if err := w.call(ctx, w.within(limit), request, nil, &answer); err != nil {
 		return nil, 0, err
 	}
 	if len(answer.SamplesNS) != samples || !(answer.ReferenceNS > 0) {
@@ -245,13 +264,13 @@ func (w *Worker) Time(ctx context.Context, limit time.Duration, kernel int, sets
 
 // Unload frees a kernel.
 func (w *Worker) Unload(ctx context.Context, limit time.Duration, kernel int) error {
-	return w.call(ctx, limit, &Unload{Header: Header{Op: "unload"}, Kernel: kernel}, nil, &Answer{})
+	return w.call(ctx, Limit{Wall: limit}, &Unload{Header: Header{Op: "unload"}, Kernel: kernel}, nil, &Answer{})
 }
 
 // Telemetry reads the GPU's clocks, temperature and what slows it down; nil and why, where there is none.
 func (w *Worker) Telemetry(ctx context.Context, limit time.Duration) (*Telemetry, string, error) {
 	var answer TelemetryAnswer
-	err := w.call(ctx, limit, &ReadTelemetry{Header: Header{Op: "telemetry"}}, nil, &answer)
+	err := w.call(ctx, Limit{Wall: limit}, &ReadTelemetry{Header: Header{Op: "telemetry"}}, nil, &answer)
 	return answer.Telemetry, Clean(answer.Why, 256), err
 }
 
@@ -267,7 +286,7 @@ func (w *Worker) End(limit time.Duration) {
 
 // call sends a request and reads its answer strictly. Its error is a *Fault that the worker answered (the worker lives), a *Lost (it is
 // dead), or the context's.
-func (w *Worker) call(ctx context.Context, limit time.Duration, request Request, fds []int, answer any) error {
+func (w *Worker) call(ctx context.Context, limit Limit, request Request, fds []int, answer any) error {
 	if w.broken != nil {
 		return w.broken
 	}

@@ -45,8 +45,8 @@ var (
 	programs = []uint32{unix.SYS_EXECVE, unix.SYS_EXECVEAT}
 )
 
-// fromOutside are signals that only somebody else sends: an end by one of them is not a candidate's doing, and must not be made to look so.
-var fromOutside = []unix.Signal{unix.SIGKILL, unix.SIGSTOP, unix.SIGTERM, unix.SIGINT, unix.SIGHUP}
+// FromOutside are signals that only somebody else sends: an end by one of them is not a candidate's doing, and must not be made to look so.
+var FromOutside = []unix.Signal{unix.SIGKILL, unix.SIGSTOP, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT}
 
 const (
 	anyBit   = ^uint32(0)
@@ -80,7 +80,7 @@ func filter(room Room, process int) []unix.SockFilter {
 			rule{unix.SYS_CLONE, unix.EPERM, []condition{{0, unix.CLONE_THREAD, 0, false}}},
 			rule{unix.SYS_PRCTL, unix.EPERM, []condition{{0, anyBit, unix.PR_SET_PDEATHSIG, false}}},
 			rule{unix.SYS_KILL, unix.EPERM, []condition{{0, anyBit, own, true}}}, rule{unix.SYS_TGKILL, unix.EPERM, []condition{{0, anyBit, own, true}}})
-		for _, signal := range fromOutside {
+		for _, signal := range FromOutside {
 			rules = append(rules, rule{unix.SYS_KILL, unix.EPERM, []condition{{1, anyBit, uint32(signal), false}}},
 				rule{unix.SYS_TGKILL, unix.EPERM, []condition{{2, anyBit, uint32(signal), false}}})
 		}

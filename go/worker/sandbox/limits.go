@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -35,14 +36,21 @@ func Hide() error {
 	return nil
 }
 
-// defaultFaults gives the signals of faulting code back to the kernel, so that the exit status names the signal on whichever thread it
-// arose. Go's own handler would dump its stacks and exit with 2, or be confused by a thread that it does not know.
-func defaultFaults() error {
+// faults are the signals of code that faults.
+var faults = []unix.Signal{unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGABRT, unix.SIGTRAP, unix.SIGSYS}
+
+// defaultSignals gives the signals of faulting code, and those with which somebody else ends a process, back to the kernel, so that the exit status
+// names the signal on whichever thread it arose. Go's own handlers would dump stacks and exit with 2, be confused by a thread that they do not know,
+// or raise the signal again, which Seal forbids: the process would then end with status 2, as if by its candidate's doing.
+func defaultSignals() error {
 	var action struct { // the kernel's struct sigaction, all zero: SIG_DFL
 		handler, flags, restorer uintptr
 		mask                     uint64
 	}
-	for _, signal := range []unix.Signal{unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGABRT, unix.SIGTRAP, unix.SIGSYS} {
+	for _, signal := range slices.Concat(faults, FromOutside) {
+		if signal == unix.SIGKILL || signal == unix.SIGSTOP { // they cannot be handled
+			continue
+		}
 		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 		if errno != 0 {
 			return fmt.Errorf("confine: default action of %s: %w", unix.SignalName(signal), errno)

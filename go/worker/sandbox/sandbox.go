@@ -114,7 +114,7 @@ func Confine(args []string, limits map[int]uint64) (Room, error) {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return room, fmt.Errorf("confine: end with the parent: %w", err)
 	}
-	return room, defaultFaults()
+	return room, defaultSignals()
 }
 
 // Seal takes away, on every thread, the calls of the kernel that nothing in the room needs from now on.
