@@ -56,6 +56,9 @@ func (r *run) settle(ctx context.Context, f *flight) (ended bool, err error) {
 		if err := p.candidate.Validate(); err != nil {
 			p.err = &propose.Unusable{Reason: err.Error()}
 		}
+		if slices.ContainsFunc(f.failed, func(a attemptEvent) bool { return a.Candidate.ID == p.candidate.ID }) {
+			p.err = &propose.Unusable{Reason: "it is a candidate that failed before, unchanged"}
+		}
 	}
 	twin, known := r.byID[p.candidate.ID]
 	if p.err == nil && known && !f.submitted && !f.slow() { // made side by side with its twin: ask again, now that the twin is known

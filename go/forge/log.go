@@ -216,6 +216,7 @@ type history struct {
 	calls     int // of authors, that were paid
 	tokensIn  int64
 	tokensOut int64
+	stops     []authorEvent // of authors, on every card
 	decision  *decisionEvent
 	approved  map[string]bool
 	review    bool           // as the newest session wished
@@ -273,7 +274,7 @@ func (h *history) add(event store.Event) (err error) {
 		if data, err = decode[sessionEvent](event); err == nil {
 			data.Settings, err = data.Settings.complete()
 			h.settings, h.review, h.off = &data.Settings, data.Settings.Review, append(h.off, data.Settings.Off...)
-			h.exact = data.Settings.Exact
+			h.exact, h.stops = data.Settings.Exact, nil // each session asks again
 		}
 	case store.KindState:
 		h.state, err = decode[stateEvent](event)
@@ -290,7 +291,14 @@ func (h *history) add(event store.Event) (err error) {
 		if data, err = decode[selectionEvent](event); err == nil && data.Submission != 0 {
 			run.taken[data.Submission] = true
 		}
-	case store.KindProposal, store.KindAttempt, store.KindAuthor:
+	case store.KindAuthor:
+		var data authorEvent
+		if data, err = decode[authorEvent](event); err == nil && event.Run == "" {
+			h.stops = append(h.stops, data)
+		} else if err == nil {
+			h.run(event.Run).events = append(h.run(event.Run).events, event)
+		}
+	case store.KindProposal, store.KindAttempt:
 		h.run(event.Run).events = append(h.run(event.Run).events, event)
 	case store.KindVerdict:
 		run := h.run(event.Run)
@@ -345,6 +353,9 @@ func (h *history) add(event store.Event) (err error) {
 	}
 	return err
 }
+
+// stopped are the authors that the newest session asks no more.
+func (h *history) stopped() []authorEvent { return append([]authorEvent{}, h.stops...) }
 
 // stateOf is a plan's state now: the log keeps what it was when the plan was made.
 func (h *history) stateOf(plan string) string {

@@ -34,6 +34,7 @@ type StudyView struct {
 	Spend    SpendView       `json:"spend"`
 	Approved []string        `json:"approved"`
 	Waiting  []string        `json:"waiting"` // winners that nobody approved yet
+	Stopped  []authorEvent   `json:"stopped"` // authors that were asked no more on any card
 	Result   json.RawMessage `json:"result"`
 }
 
@@ -42,6 +43,9 @@ type SpendView struct {
 	Seconds    float64 `json:"seconds"`
 	USD        float64 `json:"usd"`
 	Candidates int     `json:"candidates"`
+	Calls      int     `json:"calls"` // of authors, that were paid
+	TokensIn   int64   `json:"tokens_in"`
+	TokensOut  int64   `json:"tokens_out"`
 }
 
 // RunView is a run with its tree. Node 0 is eager.
@@ -59,6 +63,8 @@ type RunView struct {
 	Controls map[string]map[string]string `json:"controls"`
 	// LeftOut says why winners of confirmations are not served, by variant.
 	LeftOut map[string]string `json:"left_out"`
+	// Sources are what each source brought and took.
+	Sources []SourceView `json:"sources"`
 }
 
 // NodeLine is a node in a tree.
@@ -73,6 +79,9 @@ type NodeLine struct {
 	Family string         `json:"family"`
 	Params map[string]int `json:"params"`
 	Change string         `json:"change"`
+	// Repairs are failures that went back to the author; Unfinished: they ran out.
+	Repairs    int  `json:"repairs,omitempty"`
+	Unfinished bool `json:"unfinished,omitempty"`
 }
 
 // NodeView is one node with everything that is known of it.
@@ -82,6 +91,7 @@ type NodeView struct {
 	Verdict   card.Verdict    `json:"verdict"`
 	Lineage   []search.NodeID `json:"lineage"`
 	Log       string          `json:"log"`
+	Attempts  []attemptEvent  `json:"attempts"` // that failed and went back to the author, with their sources
 }
 
 const statusEager card.Status = "eager"
@@ -131,7 +141,8 @@ func View(s *store.Store, id string) (*StudyView, error) {
 		return nil, err
 	}
 	view := &StudyView{StudyLine: line(s, study, past), Pins: study.Pins, Running: s.Running(id), Runs: []RunView{}, Result: past.result,
-		Spend: SpendView{past.spent.Seconds, past.spent.USD, past.judged}, Approved: []string{}, Waiting: []string{}}
+		Spend: SpendView{past.spent.Seconds, past.spent.USD, past.judged, past.calls, past.tokensIn, past.tokensOut}, Approved: []string{}, Waiting: []string{},
+		Stopped: past.stopped()}
 	if view.Result == nil {
 		view.Result = json.RawMessage("null")
 	}
@@ -151,8 +162,12 @@ func View(s *store.Store, id string) (*StudyView, error) {
 			}
 		}
 		best, _ := tree.tree.Best()
+		sources, err := sourcesOf(run)
+		if err != nil {
+			return nil, err
+		}
 		view.Runs = append(view.Runs, RunView{c.ID, c.Overload, run.state.State, run.state.Why, tree.lines(), best, append([]Winner{}, winners...),
-			run.confirmations(), run.controls, run.leftOut()})
+			run.confirmations(), run.controls, run.leftOut(), sources})
 	}
 	return view, nil
 }
@@ -206,7 +221,16 @@ func Node(s *store.Store, id, runID string, node int) (*NodeView, error) {
 	}
 	candidate.Source = string(source)
 	view.Candidate, view.Verdict, view.Log = &candidate, tree.verdicts[node], tree.verdicts[node].Detail
+	view.Attempts = []attemptEvent{}
 	for _, attempt := range tree.attempts[node] {
+		if hash := attempt.Candidate.Source; hash != "" { // an older log has none
+			source, err := s.Get(id, hash)
+			if err != nil {
+				return nil, err
+			}
+			attempt.Candidate.Source = string(source)
+		}
+		view.Attempts = append(view.Attempts, attempt)
 		view.Log += fmt.Sprintf("\n\nbefore repair %d: %s: %s", attempt.Attempt, attempt.Verdict.Status, attempt.Verdict.Detail)
 	}
 	return view, nil
@@ -300,7 +324,7 @@ func (t *shownTree) lines() []NodeLine {
 		node := t.tree.Node(search.NodeID(id))
 		candidate, verdict := t.candidates[id], t.verdicts[id]
 		lines[id] = NodeLine{search.NodeID(id), node.Parent, verdict.Status, node.Cost, node.Best, node.Visits, candidate.Author,
-			candidate.Family, candidate.Params, candidate.Change}
+			candidate.Family, candidate.Params, candidate.Change, len(t.attempts[id]), verdict.Unfinished}
 		if id == 0 {
 			lines[id].Status = statusEager
 		}
