@@ -232,7 +232,9 @@ func TestAnUnusableReplyIsAVisibleStep(t *testing.T) {
 func TestTheSameCandidateAgainIsNoRepair(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	table := tableFor(t)
-	author := &scripted{answer: func(context.Context, propose.Brief, int) (card.Candidate, error) { return gridCandidate("broken", 1, 1, "draft"), nil }}
+	author := &scripted{answer: func(context.Context, propose.Brief, int) (card.Candidate, error) {
+		return gridCandidate("broken", 1, 1, "draft"), nil
+	}}
 	run1(t, hired(configFor(t, path, table, Settings{Candidates: 1}, reluCard("c-00000001", 0.5)), author))
 	node := view(t, path).Runs[0].Nodes[1]
 	if len(table.judged) != 1 || author.calls != 4 || node.Repairs != 3 || !node.Unfinished {
