@@ -82,7 +82,11 @@ func (r *run) sourceOf(name string) int {
 	if r.rates.Add() >= search.MaxSources {
 		return search.MaxSources - 1 // as many authors as that have not been asked on one card
 	}
-	r.sources = append(r.sources, &source{name: name, stopped: errNotAsked.Error()})
+	unknown := &source{name: name}
+	if r.recording == nil {
+		unknown.stopped = errNotAsked.Error()
+	}
+	r.sources = append(r.sources, unknown)
 	return len(r.sources) - 1
 }
 
@@ -182,10 +186,10 @@ func (r *run) arrived() *flight {
 	return nil
 }
 
-// land wakes the run: an answer is there.
-func (r *run) land() {
+// answered wakes the run: an answer is there.
+func (r *run) answered() {
 	select {
-	case r.landed <- struct{}{}:
+	case r.answers <- struct{}{}:
 	default:
 	}
 }
@@ -210,7 +214,7 @@ func (r *run) ready(ctx context.Context) (*flight, error) {
 	began := r.now()
 	for waiting := true; waiting; {
 		select {
-		case <-r.landed:
+		case <-r.answers:
 			waiting = false
 		case <-r.arrivals:
 			waiting = false
@@ -255,7 +259,10 @@ func (r *run) unanswered(ctx context.Context, f *flight, found error) (ended boo
 	}
 	why, closed := found.Error(), false
 	var refused interface{ Waits() bool }
+	var recorded *recordedEnd
 	switch {
+	case errors.As(found, &recorded):
+		closed = recorded.closed
 	case r.calls.Err() != nil:
 		why = "the seconds are spent"
 	case errors.Is(found, propose.ErrExhausted):
@@ -269,7 +276,7 @@ func (r *run) unanswered(ctx context.Context, f *flight, found error) (ended boo
 			return false, err
 		}
 	}
-	if f.last != nil || len(f.failed) > 0 {
+	if f.tried() {
 		return true, r.unfinished(f, why)
 	}
 	if err := r.drop(f, why, closed); err != nil {
@@ -323,6 +330,9 @@ func (f *flight) note(attempt propose.Attempt) {
 	}
 }
 
+// unproven follows the reason why an idea was not finished.
+const unproven = ", which does not prove that the idea cannot work: "
+
 // unfinished makes a node of an idea that could not be brought to a verdict of its own: its last candidate, or none.
 func (r *run) unfinished(f *flight, why string, entries ...store.Entry) error {
 	who := r.sources[f.selection.Source]
@@ -331,7 +341,7 @@ func (r *run) unfinished(f *flight, why string, entries ...store.Entry) error {
 		attempt = *f.last
 	}
 	attempt.Verdict.Unfinished = true
-	attempt.Verdict.Detail = fmt.Sprintf("%s, which does not prove that the idea cannot work: %s", why, attempt.Verdict.Detail)
+	attempt.Verdict.Detail = why + unproven + attempt.Verdict.Detail
 	if f.last == nil {
 		entry, err := r.proposed(f.selection.Seq, attempt.Candidate)
 		if err != nil {

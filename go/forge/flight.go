@@ -39,6 +39,9 @@ type proposal struct {
 // slow says that nothing waits for it: it may take minutes, and enters the tree when it comes.
 func (f *flight) slow() bool { return f.selection.Source > 0 }
 
+// tried says that something of it went back to its author: it ends as a node, which shows that.
+func (f *flight) tried() bool { return len(f.failed) > 0 }
+
 // settle brings a proposal a step further: to a node, to nothing, or back to its author. It says whether it has ended.
 func (r *run) settle(ctx context.Context, f *flight) (ended bool, err error) {
 	var p proposal
@@ -61,12 +64,12 @@ func (r *run) settle(ctx context.Context, f *flight) (ended bool, err error) {
 		}
 	}
 	twin, known := r.byID[p.candidate.ID]
-	if p.err == nil && known && !f.submitted && !f.slow() { // made side by side with its twin: ask again, now that the twin is known
+	if p.err == nil && known && !f.submitted && !f.slow() && r.recording == nil { // made side by side with its twin: ask again, now that the twin is known
 		p = r.propose(ctx, r.sources[0].proposer, r.brief(f.selection, r.tree.Len()))
 		twin, known = r.byID[p.candidate.ID]
 	}
 	switch {
-	case p.err != nil && f.slow():
+	case p.err != nil && (f.slow() || r.recording != nil):
 		return r.unanswered(ctx, f, p.err)
 	case errors.Is(p.err, propose.ErrExhausted):
 		return true, r.drop(f, "nothing left to propose here", true)
@@ -77,7 +80,7 @@ func (r *run) settle(ctx context.Context, f *flight) (ended bool, err error) {
 			return false, err
 		}
 		return false, card.Fail(card.CodePropose, card.AsError(p.err).Hint, "propose a child of node %d of `%s`: %w", f.selection.Parent, r.card.ID, p.err)
-	case known && f.last != nil:
+	case known && f.tried():
 		return true, r.unfinished(f, fmt.Sprintf("the author gave node %d again", twin))
 	case known && f.slow():
 		if err := r.drop(f, fmt.Sprintf("the candidate is node %d already", twin), false); err != nil {
@@ -116,6 +119,11 @@ func (r *run) settle(ctx context.Context, f *flight) (ended bool, err error) {
 }
 
 var rank = map[string]int{store.KindProposal: 0, store.KindVerdict: 1, store.KindSpend: 2}
+
+// land takes a flight that has ended off the list.
+func (r *run) land(f *flight) {
+	r.flights = slices.DeleteFunc(r.flights, func(other *flight) bool { return other == f })
+}
 
 // enter makes a judged candidate a node.
 func (r *run) enter(f *flight, candidate card.Candidate, verdict card.Verdict, entries ...store.Entry) error {

@@ -31,15 +31,16 @@ type Judge interface {
 
 // Config is what a study works with.
 type Config struct {
-	Store    *store.Store
-	Study    *store.Study // ID may be empty: Identity names it
-	Settings Settings
-	Proposer propose.Proposer
-	Authors  []Author                           // who compete with it
-	Facts    propose.Facts                      // the zero value: the judge knows them (a device has to be opened first)
-	Judge    func(judge.Referee) (Judge, error) // called once, when the first candidate is to be judged
-	Now      func() time.Time                   // nil: the machine's clock
-	Patience time.Duration                      // how long a running study waits for another writer; 0: store.PatienceRun
+	Store     *store.Store
+	Study     *store.Study // ID may be empty: Identity names it
+	Settings  Settings
+	Proposer  propose.Proposer
+	Authors   []Author                           // who compete with it
+	Recording *Recording                         // in place of both: a study that is run again
+	Facts     propose.Facts                      // the zero value: the judge knows them (a device has to be opened first)
+	Judge     func(judge.Referee) (Judge, error) // called once, when the first candidate is to be judged
+	Now       func() time.Time                   // nil: the machine's clock
+	Patience  time.Duration                      // how long a running study waits for another writer; 0: store.PatienceRun
 }
 
 // Settings are the user's wishes; docs/formats.md, `settings`.

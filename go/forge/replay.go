@@ -66,7 +66,7 @@ func (n naming) given(finalists []judge.Finalist) []judge.Finalist {
 func (w *work) newRun(ctx context.Context, c *card.Card, names naming) (*run, error) {
 	config := search.Default
 	config.C = *w.settings.C
-	r := &run{work: w, card: c, names: names, history: w.past.run(c.ID), byID: map[string]search.NodeID{}, landed: make(chan struct{}, 1),
+	r := &run{work: w, card: c, names: names, history: w.past.run(c.ID), byID: map[string]search.NodeID{}, answers: make(chan struct{}, 1),
 		sources: []*source{{proposer: w.proposer}}, rates: search.NewSources(search.DefaultRates)}
 	r.rates.Add()
 	for _, author := range w.authors {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/propose"
@@ -34,7 +33,7 @@ type run struct {
 	sources []*source // who proposes; [0] answers at once, the others are authors
 	rates   *search.Sources
 	ideas   []idea
-	landed  chan struct{} // holds one: an author has answered
+	answers chan struct{} // holds one: an author has answered
 	calls   context.Context
 	hangUp  context.CancelFunc // of calls that fly
 }
@@ -42,6 +41,9 @@ type run struct {
 // search grows the tree until a rule stops it, and says why it stopped.
 func (r *run) search(ctx context.Context) (why string, err error) {
 	defer r.hangUp()
+	if r.recording != nil {
+		return r.follow(ctx, r.recording.moves[r.card.ID])
+	}
 	for {
 		if r.finishing() {
 			return stoppedByUser, nil
@@ -68,7 +70,7 @@ func (r *run) search(ctx context.Context) (why string, err error) {
 			return "", err
 		}
 		if ended {
-			r.flights = slices.DeleteFunc(r.flights, func(other *flight) bool { return other == f })
+			r.land(f)
 		}
 	}
 }
@@ -156,13 +158,16 @@ func (r *run) take(ctx context.Context, f *flight) {
 	f.proposal = make(chan proposal, 1)
 	if f.candidate != nil {
 		f.proposal <- proposal{candidate: *f.candidate}
-		r.land()
+		r.answered()
+		return
+	}
+	if r.recording != nil { // which answers in its time
 		return
 	}
 	source := r.sources[f.selection.Source]
 	if source.proposer == nil || r.settings.Attend {
 		f.proposal <- proposal{err: errNotAsked}
-		r.land()
+		r.answered()
 		return
 	}
 	brief := r.brief(f.selection, f.size)
@@ -172,7 +177,7 @@ func (r *run) take(ctx context.Context, f *flight) {
 	}
 	r.group.Go(func() {
 		f.proposal <- r.propose(ctx, source.proposer, brief)
-		r.land()
+		r.answered()
 	})
 }
 

@@ -45,6 +45,7 @@ type work struct {
 	settings  Settings
 	proposer  propose.Proposer
 	authors   []*source
+	recording *Recording        // nil: sources propose
 	stopped   map[string]string // authors that are asked no more, and why
 	session   string            // of this process, for what it asks authors
 	paid      paid
@@ -76,7 +77,7 @@ func Start(config Config) (*Study, error) {
 	s := &Study{ID: config.Study.ID, Session: newSession(stop, settings.Off)}
 	w := &work{Study: s, ctx: ctx, store: config.Store, study: config.Study, settings: settings, proposer: config.Proposer,
 		facts: config.Facts, now: config.Now, makeJudge: config.Judge, given: map[string]*card.Card{}, names: map[string]naming{},
-		stopped: map[string]string{}, session: rand.Text(), arrivals: make(chan struct{}, 1), budgets: map[string]int{}, patience: cmp.Or(config.Patience, store.PatienceRun)}
+		recording: config.Recording, stopped: map[string]string{}, session: rand.Text(), arrivals: make(chan struct{}, 1), budgets: map[string]int{}, patience: cmp.Or(config.Patience, store.PatienceRun)}
 	if w.lock, err = config.Store.Lock(s.ID); err != nil {
 		stop(err)
 		return nil, err
