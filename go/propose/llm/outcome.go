@@ -12,7 +12,7 @@ import (
 
 // outcome tells a failure to who is to act on it.
 func (a *Author) outcome(v card.Verdict) string {
-	v = propose.Told(v)
+	v = a.told(v)
 	what := fmt.Sprintf("It ended as `%s`", v.Status)
 	if v.Gate != "" {
 		what += fmt.Sprintf(", at the check `%s`", clean(v.Gate, 40))
@@ -22,7 +22,7 @@ func (a *Author) outcome(v card.Verdict) string {
 
 // ended is a verdict in a few words, for a list.
 func (a *Author) ended(v card.Verdict) string {
-	v = propose.Told(v)
+	v = a.told(v)
 	if v.Status == card.OK {
 		return fmt.Sprintf("right, cost %.3g", v.Cost)
 	}
@@ -35,6 +35,12 @@ func (a *Author) ended(v card.Verdict) string {
 		state = "not finished: " + state
 	}
 	return fmt.Sprintf("%s: %s", state, a.scrub.line(detail, quotedIdea))
+}
+
+// told is what may be told, without paths: those first, as Told leaves a file's own name.
+func (a *Author) told(v card.Verdict) card.Verdict {
+	v.Detail = a.scrub.text(v.Detail, quotedLog)
+	return propose.Told(v)
 }
 
 func firstError(log string) string {

@@ -57,7 +57,8 @@ var (
 
 // text makes somebody's words fit to be sent: no path, no name, no mark that a model's template knows, no fence, at most `most` bytes.
 func (s scrubber) text(words string, most int) string {
-	words = strings.ToValidUTF8(words, "?")
+	whole := len(words)
+	words = strings.ToValidUTF8(words[:min(whole, 2*most+1024)], "?") // what is cut off below need not be read
 	words = address.ReplaceAllString(words, "(address)")
 	words = path.ReplaceAllString(words, "(path)")
 	words = mail.ReplaceAllString(words, "(mail)")
@@ -80,7 +81,7 @@ func (s scrubber) text(words string, most int) string {
 		for !utf8.ValidString(cut) {
 			cut = cut[:len(cut)-1]
 		}
-		words = fmt.Sprintf("%s\n... (%d bytes more)", cut, len(words)-len(cut))
+		words = fmt.Sprintf("%s\n... (about %d bytes more)", cut, max(whole, len(words))-len(cut))
 	}
 	return words
 }
