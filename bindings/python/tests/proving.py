@@ -84,17 +84,22 @@ def _bytes(d: dict[str, Any]) -> int:
 
 
 class Proof:
-    """Cards, candidates and compiled objects of a list of sites; made once a test module. `cuda` candidates run block by block on the CPU."""
+    """Cards, candidates (the templates', or those given for each site) and compiled objects of a list of sites; made once a test module. `cuda` candidates run block by block on the CPU."""
 
-    def __init__(self, sites: Sequence[Site], target: str = "host") -> None:
+    def __init__(
+        self,
+        sites: Sequence[Site],
+        target: str = "host",
+        given: Sequence[list[dict[str, Any]]] | None = None,
+    ) -> None:
         runner = {"host": kernels, "cuda": blocks}[target]
         self.launch = runner.launch
         # Every other card on a device says that addresses are multiples of 16: pages then have no code for odd ones.
         self.cards = [
             card_of(s, target, 16 if target == "cuda" and i % 2 else 0) for i, s in enumerate(sites)
         ]
-        self.candidates: list[list[dict[str, Any]]] = [[] for _ in sites]
-        for points in ("default", "axes"):
+        self.candidates: list[list[dict[str, Any]]] = [list(g) for g in given or [[] for _ in sites]]
+        for points in () if given else ("default", "axes"):
             mine = [i for i, s in enumerate(sites) if s.points == points]
             if mine:
                 for i, found in zip(mine, kernels.render([self.cards[i] for i in mine], points), strict=True):

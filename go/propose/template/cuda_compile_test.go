@@ -14,6 +14,8 @@ import (
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/cuda"
+	"github.com/kernelforge/kernelforge/go/propose"
+	"github.com/kernelforge/kernelforge/go/propose/brief"
 )
 
 // The test program is its own compile server.
@@ -203,5 +205,13 @@ func TestContiguousElementsMoveAsVectors(t *testing.T) {
 				t.Errorf("%s, UNROLL %d: %s", name, unroll, fmt.Sprintf("%d 16-byte loads before a store (expected %d or more)", most, unroll))
 			}
 		}
+	}
+}
+
+// What every author is shown as a right candidate is one for every architecture.
+func TestTheExampleOfABriefCompiles(t *testing.T) {
+	shown := brief.Of(propose.Brief{Card: &card.Card{Target: "cuda"}, Facts: h200}, nil).Launch.Example
+	for _, arch := range architectures {
+		compiled(t, compiler(t, arch), card.Candidate{Family: "example for " + arch, Source: shown.Source, Spec: shown.Spec})
 	}
 }
