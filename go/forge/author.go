@@ -168,6 +168,7 @@ func (r *run) inform(brief *propose.Brief, f *flight) {
 		if f.last != nil {
 			told := propose.ToldOf(*f.last)
 			if f.failed[n-1].Candidate.Source == "" { // the author must not lose sight of the candidate
+				told.Verdict.Gate = gateReply
 				told.Verdict.Detail = fmt.Sprintf("%s\nThe candidate before that reply: %s: %s", repair.Verdict.Detail, told.Verdict.Status, told.Verdict.Detail)
 			}
 			repair = told

@@ -36,6 +36,20 @@ func (l *Ledger) Keep(request, reply []byte, call Call, usd float64) error {
 	return nil
 }
 
+// Spent is what authors were paid so far.
+type Spent struct {
+	Calls     int
+	TokensIn  int64
+	TokensOut int64
+	USD       float64
+}
+
+// Spent gives what earlier sessions of the study paid, when its authors are made.
+func (l *Ledger) Spent() Spent {
+	past := l.work.past
+	return Spent{past.calls, past.tokensIn, past.tokensOut, past.spent.USD}
+}
+
 // paid are the events of replies that the study's goroutine has not counted yet.
 type paid struct {
 	sync.Mutex

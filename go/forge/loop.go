@@ -264,7 +264,8 @@ func (w *work) judge() (Judge, error) {
 
 // measure brings the progress up to date; the mutex is held.
 func (w *work) measure() {
-	p := Progress{Best: map[string]float64{}, Candidates: w.past.judged, Seconds: w.past.spent.Seconds}
+	p := Progress{Best: map[string]float64{}, Candidates: w.past.judged, Seconds: w.past.spent.Seconds,
+		Calls: w.past.calls, TokensIn: w.past.tokensIn, TokensOut: w.past.tokensOut, USD: w.past.spent.USD}
 	for id, past := range w.past.runs {
 		if past.best > 0 {
 			p.Best[id] = past.best

@@ -62,6 +62,10 @@ type Progress struct {
 	Seconds          float64            `json:"seconds"`
 	SecondsLeft      float64            `json:"seconds_left"`
 	Best             map[string]float64 `json:"best"`
+	Calls            int                `json:"calls"` // of authors, that were paid
+	TokensIn         int64              `json:"tokens_in"`
+	TokensOut        int64              `json:"tokens_out"`
+	USD              float64            `json:"usd"`
 }
 
 // Poll is what happened since the last one, and what the referee should do.

@@ -29,6 +29,9 @@ func TestAnAuthorHearsWhichCheckFailedAndNothingOfWhatItIsMadeOf(t *testing.T) {
 		if told.At != nil || told.Status != c.verdict.Status || len(told.Detail) > mostTold+3 {
 			t.Errorf("%s: told %+v", name, told)
 		}
+		if again := Told(told); again.Detail != told.Detail && name != "long" {
+			t.Errorf("%s: told twice it is %q (once %q)", name, again.Detail, told.Detail)
+		}
 		for _, text := range c.want {
 			if !strings.Contains(told.Detail, text) {
 				t.Errorf("%s: told %q (expected it to hold %q)", name, told.Detail, text)

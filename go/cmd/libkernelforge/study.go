@@ -39,6 +39,7 @@ type startRequest struct {
 	Settings forge.Settings    `json:"settings"`
 	// Candidates are judged and nothing else; none: templates propose.
 	Candidates []json.RawMessage `json:"candidates,omitempty"`
+	Authors    []authorRequest   `json:"authors,omitempty"` // who compete with the templates
 }
 
 func startStudy(request startRequest) (any, error) {
@@ -85,7 +86,12 @@ func startStudy(request startRequest) (any, error) {
 	if own != nil {
 		proposer = own
 	}
+	authors, recording, err := authorsOf(request.Authors, &request.Settings, opened)
+	if err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
 	study, err := forge.Start(forge.Config{Store: opened, Study: about, Settings: request.Settings, Facts: facts, Proposer: proposer,
+		Authors: authors, Recording: recording,
 		Judge: judgeOf(about, request.Settings)})
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
