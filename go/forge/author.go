@@ -163,6 +163,7 @@ func (r *run) inform(brief *propose.Brief, f *flight) {
 		again := propose.ToldOf(r.nodes[f.again])
 		brief.Again = &again
 	}
+	brief.Attempt = len(f.failed)
 	if n := len(f.failed); n > 0 {
 		repair := propose.Attempt{Verdict: propose.Told(f.failed[n-1].Verdict)}
 		if f.last != nil {

@@ -49,6 +49,7 @@ type Brief struct {
 	Children []Attempt                     // of the parent, in order
 	Seen     func(candidateID string) bool // already in the tree: do not propose it again
 	Seed     int64                         // chance for this proposal; the same brief and seed give the same candidate
+	Attempt  int                           // failures of this proposal before, so that asking again is another question
 
 	Repair *Attempt // the attempt to mend; nil: a new idea is asked for. One without a source was an unusable reply: the detail says why.
 	// Every verdict that an author of code outside of us sees is as Told gives it.

@@ -28,7 +28,6 @@ import (
 type Author struct {
 	config   Config
 	base     *url.URL
-	key      secret
 	ledger   Ledger
 	price    *budget.Price
 	prices   budget.Table
@@ -54,7 +53,8 @@ func New(config Config, ledger Ledger) (*Author, error) {
 	if a.base, err = config.base(); err != nil {
 		return nil, err
 	}
-	if a.key, err = config.key(a.base); err != nil {
+	key, err := config.key(a.base)
+	if err != nil {
 		return nil, err
 	}
 	if a.prices, err = budget.Prices(config.PriceFile); err != nil {
@@ -73,7 +73,7 @@ func New(config Config, ledger Ledger) (*Author, error) {
 		}
 	}
 	a.requests, a.tokens = limiter(config.RequestsPerMinute, 1), limiter(config.TokensPerMinute, max(1, config.TokensPerMinute))
-	a.endpoint = newEndpoint(a.config, a.base, a.key)
+	a.endpoint = newEndpoint(a.config, a.base, key)
 	return a, nil
 }
 
@@ -92,7 +92,7 @@ func (a *Author) Propose(ctx context.Context, brief propose.Brief) (card.Candida
 	if err != nil {
 		return card.Candidate{}, err
 	}
-	request := a.request(messages, brief.Seed)
+	request := a.request(messages, brief)
 	reply, key, err := a.ask(ctx, request)
 	if err == nil && reply.Finish == Length && blank(reply.Text) { // all tokens went into reasoning: the idea is not to blame
 		request.MaxTokens *= 2
@@ -122,9 +122,9 @@ func fresh(candidate card.Candidate, brief propose.Brief) error {
 	return nil
 }
 
-func (a *Author) request(messages []Message, seed int64) Request {
+func (a *Author) request(messages []Message, brief propose.Brief) Request {
 	return Request{Schema: PromptSchema, Model: a.config.Model, Messages: messages, Temperature: a.config.Temperature, TopP: a.config.TopP,
-		MaxTokens: a.config.MaxTokens, Effort: a.config.Effort, Seed: seed}
+		MaxTokens: a.config.MaxTokens, Effort: a.config.Effort, Seed: brief.Seed, Attempt: brief.Attempt}
 }
 
 // ask gives the reply to a request: the ledger's, or a paid one that is kept first. Two askers of one request share one call.
@@ -248,6 +248,10 @@ func waited(ctx context.Context, err error) error {
 	}
 	return err
 }
+
+// String names it, in every form of printing: what it holds is nobody's to print.
+func (a *Author) String() string   { return "openai:" + a.config.Model }
+func (a *Author) GoString() string { return a.String() }
 
 // Close ends idle connections.
 func (a *Author) Close() { a.endpoint.http.CloseIdleConnections() }

@@ -299,7 +299,7 @@ func TestTheKeyIsNeverTold(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "HTTP 401") || !strings.Contains(card.AsError(err).Hint, "`OPENAI_API_KEY`") {
 		t.Errorf("found %v, hint %q", err, card.AsError(err).Hint)
 	}
-	told := []any{err, card.AsError(err), s.events, s.ledger.asked, s.author.key}
+	told := []any{err, card.AsError(err), s.events, s.ledger.asked, s.author, s.author.endpoint.key}
 	for chain := err; chain != nil; chain = errors.Unwrap(chain) {
 		told = append(told, chain.Error())
 	}

@@ -18,7 +18,7 @@ import (
 
 // Config is an author's. Zero fields take their default; docs/authors.md has them all.
 type Config struct {
-	Model        string `json:"model"`
+	Model        string `json:"model,omitempty"`
 	BaseURL      string `json:"base_url,omitempty"`      // "" : OPENAI_BASE_URL, then OpenAI's
 	APIKeyEnv    string `json:"api_key_env,omitempty"`   // name of the variable that holds the key; "": OPENAI_API_KEY
 	APIKeyFile   string `json:"api_key_file,omitempty"`  // or the file that holds it

@@ -104,7 +104,7 @@ func (e *endpoint) wire(r Request) openai.ChatCompletionRequest {
 	if takes("reasoning_effort") {
 		w.ReasoningEffort = r.Effort
 	}
-	if seed := int(r.Seed & math.MaxInt32); takes("seed") {
+	if seed := int((r.Seed + int64(r.Attempt)) & math.MaxInt32); takes("seed") {
 		w.Seed = &seed
 	}
 	if e.streams() && takes("stream_options") {

@@ -25,7 +25,7 @@ func (a *Author) Forecast(from propose.Brief, calls int64) (budget.Forecast, err
 	if err != nil {
 		return budget.Forecast{}, err
 	}
-	bytes := float64(len(a.request(messages, from.Seed).Canonical()))
+	bytes := float64(len(a.request(messages, from).Canonical()))
 	if len(from.Lineage) == 0 && calls > 1 {
 		bytes += growth * float64(calls-1) / float64(calls)
 	}

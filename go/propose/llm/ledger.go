@@ -77,7 +77,8 @@ type Request struct {
 	TopP        *float64  `json:"top_p,omitempty"`
 	MaxTokens   int       `json:"max_tokens"`
 	Effort      string    `json:"effort,omitempty"`
-	Seed        int64     `json:"seed"` // chance: another one is another request
+	Seed        int64     `json:"seed"`    // chance: another one is another request
+	Attempt     int       `json:"attempt"` // and so is asking once more
 }
 
 // Canonical is the text that is hashed and kept.
