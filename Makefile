@@ -153,16 +153,11 @@ bench: build ## the benchmarks of this machine, into bench/results (resumable; B
 	PATH="$$(dirname $(GO)):$$PATH" $(PY) bench/search.py --budget-s $(or $(BUDGET_S),600)
 
 .PHONY: evidence
-evidence: bench ## all full-size results that this machine can give
+evidence: build ## all full-size results that this machine can give, into bench/results (resumable; EVIDENCE_S=21600, INTO=folder, ONLY="trust kills")
 	KF_EVERY_POINT=1 $(GO) test ./go/forge
-	$(PY) bench/kills.py --points 50
-	$(PY) bench/faults.py --target host --budget-s 3600 --output build/faults-host.json
-	$(if $(GPU),$(PY) bench/faults.py --target cuda --budget-s 3600 --output build/faults-cuda.json)
-	$(BIN)/kernelforge demo --fresh --results bench/results/demo-host.json
-	$(PY) bench/trust.py --budget-s $(or $(TRUST_S),7200)
-	$(if $(GPU),$(PY) bench/trust.py --budget-s $(or $(TRUST_S),7200) --target cuda)
-	$(PY) -m kernelforge.reach --jobs $(JOBS) --write docs/reach.md
-	$(if $(GPU),$(PY) -m kernelforge.reach --device cuda --jobs 8 --write docs/reach.md)
+	PATH="$$(dirname $(GO)):$$PATH" $(PY) bench/evidence.py --budget-s $(or $(EVIDENCE_S),21600) $(if $(INTO),--into $(INTO)) $(if $(ONLY),--only $(ONLY))
+	$(if $(ONLY),,$(PY) -m kernelforge.reach --jobs $(JOBS) --write docs/reach.md)
+	$(if $(ONLY),,$(if $(GPU),$(PY) -m kernelforge.reach --device cuda --jobs 8 --write docs/reach.md))
 
 .PHONY: dist
 dist: $(STAMP)-venv core ## a source distribution that carries the built Go library and worker

@@ -1,13 +1,13 @@
 """Injects faults into searches and sees that each is contained: nothing is lost, the user's process is unharmed, the search goes on.
 
-    python bench/faults.py --target host --json
-    python bench/faults.py --target cuda --json --output build/faults-cuda.json
+    python bench/faults.py --target host --out bench/results/faults-host.json
+    python bench/faults.py --target cuda --json --out build/faults-cuda.json
     python bench/faults.py --target host --sample 12 --seed 7      # some of them, as in CI
 
 Faults come in four kinds: candidates (bench/injected.py), processes that are killed or stopped, places without room and devices without memory, and the
 user's own interruptions. `recover_s` is the time from the fault, or from the moment at which a hang is ended, to the next working candidate; where the
 process itself ends (it is killed, interrupted, or its disk is full) it is the time until it has ended, after the measurement in flight, with nothing of
-it left. A row is saved as soon as it is known, and a run with the same --output goes on where an earlier one of the commit stopped.
+it left. A row is saved as soon as it is known, and a run with the same --out goes on where an earlier one of the commit stopped.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ import faults_places
 import faults_processes
 import faults_user
 import victim
-from faults_row import Row, Trials
+from faults_row import NotInjected, Row, Trials
 
+ENDED = {True: "contained", False: "NOT CONTAINED", None: "not injected"}
 RECOVER_S = 2.0  # budget: docs/architecture.md
 
 
@@ -56,7 +57,7 @@ def main() -> int:
     )
     parser.add_argument("--only", nargs="+", help="inject these")
     parser.add_argument(
-        "--output", type=Path, help="result file, saved after each row; a later run goes on with it"
+        "--out", type=Path, help="result file, saved after each row; a later run goes on with it"
     )
     parser.add_argument("--commit", help="what the result says of the code; default: git's HEAD")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -94,6 +95,8 @@ def one(inject: Any, name: str, trials: Trials) -> Row:
     began = time.monotonic()
     try:
         row: Row = inject(trials, name)
+    except NotInjected as e:
+        row = Row(name, None, None, f"not injected: {e}")
     except Exception as e:
         traceback.print_exc()
         row = Row(name, False, None, f"the harness failed: {type(e).__name__}: {e}")
@@ -114,9 +117,9 @@ def begin(args: argparse.Namespace) -> dict[str, Any]:
         "target": args.target,
         "seed": args.seed,
     }
-    if args.output and args.output.exists():
+    if args.out and args.out.exists():
         try:
-            before: dict[str, Any] = json.loads(args.output.read_text())
+            before: dict[str, Any] = json.loads(args.out.read_text())
         except ValueError:
             before = {}
         if all(before.get(k) == head[k] for k in ("schema", "commit", "target", "seed")):
@@ -127,20 +130,21 @@ def begin(args: argparse.Namespace) -> dict[str, Any]:
 
 def save(result: dict[str, Any], args: argparse.Namespace) -> None:
     rows = result["rows"]
-    result["faults"] = len(rows)
-    result["contained"] = sum(r["contained"] for r in rows)
+    result["faults"] = sum(r["contained"] is not None for r in rows)
+    result["contained"] = sum(r["contained"] is True for r in rows)
+    result["not_injected"] = [r["name"] for r in rows if r["contained"] is None]
     result["recover_s_max"] = max((r["recover_s"] for r in rows if r["recover_s"] is not None), default=None)
-    if args.output:
-        args.output.parent.mkdir(parents=True, exist_ok=True)
-        part = args.output.with_suffix(".part")
+    if args.out:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        part = args.out.with_suffix(".part")
         part.write_text(json.dumps(result, indent=1) + "\n")
-        part.replace(args.output)
+        part.replace(args.out)
 
 
 def tell(row: dict[str, Any]) -> None:
     recover = "" if row["recover_s"] is None else f"{row['recover_s']:.2f} s"
     print(
-        f"{row['name']:24} {'contained' if row['contained'] else 'NOT CONTAINED':14} {recover:>8}  {row['saw'][:200]}",
+        f"{row['name']:24} {ENDED[row['contained']]:14} {recover:>8}  {row['saw'][:200]}",
         flush=True,
     )
 

@@ -16,6 +16,7 @@ from typing import Any
 import victim
 from faults_row import (
     PATIENCE_S,
+    NotInjected,
     Row,
     Trials,
     ending,
@@ -56,18 +57,20 @@ def faults(target: str) -> dict[str, Callable[[Trials, str], Row]]:
 
 
 @contextlib.contextmanager
-def small(folder: Path, kilobytes: int) -> Iterator[bool]:
-    """Give a folder a file system of its own of this size; False where this process may not."""
+def small(folder: Path, kilobytes: int) -> Iterator[None]:
+    """Give a folder a file system of its own of this size.
+
+    Raises:
+        NotInjected: this process may not mount one.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k,mode=700", "none", str(folder)]
-    mounted = (
-        shutil.which("mount") is not None and subprocess.run(command, capture_output=True).returncode == 0
-    )
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode != 0:
+        raise NotInjected("this process may not mount a small file system")
     try:
-        yield mounted
+        yield
     finally:
-        if mounted:
-            subprocess.run(["umount", "-l", str(folder)], check=True)
+        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def fill(folder: Path) -> Path:
@@ -93,14 +96,7 @@ def full(trials: Trials, name: str, where: Callable[[Place], Path]) -> Row:
     """Fill a disk in the middle of a search: one error with a hint; with room again the same call goes on."""
     place = trials.place()
     candidates = trials.goods(6, compiled=True)
-    with small(where(place), 8192) as mounted:
-        if not mounted:
-            return Row(
-                name,
-                True,
-                None,
-                "not injected: this process may not mount a small file system (store_limited stands for it)",
-            )
+    with small(where(place), 8192):
         for folder in (place.home, place.scratch):
             folder.mkdir(exist_ok=True)
         if not (place.home / "cache").exists():
@@ -160,32 +156,29 @@ def pack_full(trials: Trials, name: str) -> Row:
     place.net.write_text(POOL)
     out = place.folder / "disk"
     search = ("--out", str(out / "net.kfpack"), "--candidates", "4", "--ops", "max_pool2d*")
-    with small(out, 64) as mounted:
-        if not mounted:
-            return Row(name, True, None, "not injected: this process may not mount a small file system")
+    with small(out, 64):
         v = trials.search(place, [], *search)
         try:
             v.until(lambda: bool(v.all("verdict")), PATIENCE_S)
             filler = fill(out)
-            v.until(lambda: any(t["data"]["state"] == "done" for t in v.all("state")), PATIENCE_S)
-            struck = time.monotonic()
             v.wait(PATIENCE_S)
+            written = [t["at"] for t in v.all("writes") if t["path"] == str(out / "net.kfpack")]
             served = bool(v.all("plan"))
             half = sorted(p.name for p in out.iterdir() if p != filler)
             filler.unlink()
-            if served:
-                wrong, took = ended_with_one_error(v, struck, shared, v.status or 5)
+            if served and written:
+                wrong, took = ended_with_one_error(v, written[-1], shared, 5)
             else:
                 wrong, took = troubles(v, shared), None
             if half:
                 wrong.append(f"half of a pack is left: {half}")
-            saw = words(v) if served else "no winner, so no pack: nothing could be shown"
+            saw = words(v) if served and written else "no winner, so no pack: nothing could be shown"
         finally:
             v.end()
         wrong += resumes(trials, place, [], *search)
         if served and not (out / "net.kfpack/pack.json").exists():
             wrong.append("with room again there is no pack")
-    return Row(name, not wrong and served, took, "; ".join([saw, *wrong]))
+    return Row(name, not wrong and served and bool(written), took, "; ".join([saw, *wrong]))
 
 
 # ---- a device ------------------------------------------------------------------------------------------------------

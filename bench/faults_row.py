@@ -19,10 +19,16 @@ from victim import Place, Tell, Victim
 PATIENCE_S = 240.0  # of a whole study: a busy machine is no fault
 
 
+class NotInjected(Exception):
+    """A fault that this process may not inject here; the words say why. It counts for nothing."""
+
+
 @dataclass
 class Row:
+    """contained: None if it was not injected."""
+
     name: str
-    contained: bool
+    contained: bool | None
     recover_s: float | None
     saw: str
     took_s: float = 0.0

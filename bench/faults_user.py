@@ -25,7 +25,7 @@ from faults_row import (
 )
 from victim import Tell, Victim
 
-MOMENTS = 20  # of each signal
+MOMENTS = 5  # of each signal; bench/interrupts.py has those of whole calls
 _TEMPLATES = ("--candidates", "3")
 
 

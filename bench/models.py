@@ -247,7 +247,7 @@ def main() -> int:
     parser.add_argument("model", choices=MODELS)
     parser.add_argument("--budget-s", type=float, default=540.0)
     parser.add_argument("--candidates", type=int, default=24, help="an operator, at most")
-    parser.add_argument("--output", type=Path, help="default: bench/results/MODEL-DEVICE.json")
+    parser.add_argument("--out", type=Path, help="default: bench/results/MODEL-DEVICE.json")
     parser.add_argument("--home", type=Path, default=HOME, help="folder of store, packs and cache")
     parser.add_argument("--commit", help="what the result file says of the code; default: git's HEAD")
     parser.add_argument("--fresh", action="store_true", help="forget what an earlier run has found")
@@ -264,7 +264,7 @@ def main() -> int:
     import torch
 
     began = time.monotonic()
-    path: Path = args.output or RESULTS / f"{args.model}-{slug(torch.cuda.get_device_name())}.json"
+    path: Path = args.out or RESULTS / f"{args.model}-{slug(torch.cuda.get_device_name())}.json"
     result = {} if args.fresh else load(path)
     wanted = {"budget_s": args.budget_s, "candidates": args.candidates}
     # A result that this commit has not made, or that a larger budget may better, is made again: the study answers at once if it has nothing to add.

@@ -236,14 +236,14 @@ def main() -> int:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--commit", help="what the result file says of the code; default: git's HEAD")
     parser.add_argument(
-        "--output", type=Path, help="default: bench/results/search-host.json or search-DEVICE.json"
+        "--out", type=Path, help="default: bench/results/search-host.json or search-DEVICE.json"
     )
     args = parser.parse_args()
     logging.basicConfig(
         format="%(relativeCreated)8.0f ms  %(message)s", level=logging.INFO, stream=sys.stderr
     )
     target = "cuda" if args.device == "cuda" else "host"
-    path: Path = args.output or RESULTS / f"search-{_slug(target)}.json"
+    path: Path = args.out or RESULTS / f"search-{_slug(target)}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     figures = unfinished(path, head(args)["commit"])
     if figures is None:

@@ -11,6 +11,7 @@ Each section is another program, which prints its part as JSON; this one calls t
     aa       bench/timing.py                    aa_trials, aa_accepted
     tiers    the worker program's own tries     tiers
 
+The results of guard, faults and timing lie beside it, as if they had been called alone; what they have already is not measured again.
 The file is written after each section. A section that was completed on this commit is not run again; one that the budget cut off goes on where its
 program left off. A field that was not measured is null, and `sections` says why.
 """
@@ -31,7 +32,6 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
-KEPT = ROOT / "build/trust"  # what the programs keep of their own, to go on with
 LEAST_S = 20.0  # a section that has less left is not begun
 GRACE_S = 120.0  # a program ends its running measurement beyond its budget
 
@@ -42,7 +42,8 @@ Json = dict[str, Any]
 class Section:
     """One program.
 
-    command: of the target, the seconds it may take, and the file that it keeps.
+    command: of the target, the seconds it may take, and the file of its own result.
+    file: the first part of that file's name; "": it has none.
     share: of the whole budget.
     fields: what it measures.
     done: whether an answer of a target is whole.
@@ -52,6 +53,7 @@ class Section:
     share: float
     fields: tuple[str, ...]
     done: Callable[[Json, str], bool] = lambda answer, target: True
+    file: str = ""
 
 
 def _corpus(target: str, seconds: float, kept: Path) -> list[str]:
@@ -82,12 +84,13 @@ def _guard(target: str, seconds: float, kept: Path) -> list[str]:
 
 
 def _faults(target: str, seconds: float, kept: Path) -> list[str]:
-    output = ["--output", str(kept), "--json"]
-    return [sys.executable, "bench/faults.py", "--target", target, "--budget-s", f"{seconds:.0f}", *output]
+    out = ["--out", str(kept), "--json"]
+    return [sys.executable, "bench/faults.py", "--target", target, "--budget-s", f"{seconds:.0f}", *out]
 
 
 def _aa(target: str, seconds: float, kept: Path) -> list[str]:
-    return [sys.executable, "bench/timing.py", "--target", target, "--budget-s", f"{seconds:.0f}"]
+    out = ["--out", str(kept)]
+    return [sys.executable, "bench/timing.py", "--target", target, "--budget-s", f"{seconds:.0f}", *out]
 
 
 def _tiers(target: str, seconds: float, kept: Path) -> list[str]:
@@ -109,13 +112,21 @@ SECTIONS: dict[str, Section] = {
         lambda a, target: not a["left"],
     ),
     "guard": Section(
-        _guard, 0.2, ("guard_calls", "wrong", "crashes"), lambda a, target: a["guard_calls"] >= 10_000
+        _guard,
+        0.2,
+        ("guard_calls", "wrong", "crashes"),
+        lambda a, target: a["guard_calls"] >= 10_000,
+        "guard",
     ),
     "faults": Section(
-        _faults, 0.15, ("faults", "contained", "recover_s_max"), lambda a, target: "left" not in a
+        _faults, 0.15, ("faults", "contained", "recover_s_max"), lambda a, target: "left" not in a, "faults"
     ),
     "aa": Section(
-        _aa, 0.15, ("aa_trials", "aa_accepted"), lambda a, target: a["aa_trials"] >= AA_TRIALS[target]
+        _aa,
+        0.15,
+        ("aa_trials", "aa_accepted"),
+        lambda a, target: a["aa_trials"] >= AA_TRIALS[target],
+        "timing",
     ),
     "tiers": Section(_tiers, 0.0, ("tiers",)),  # without the folders of this machine: they prove nothing
 }
@@ -133,12 +144,11 @@ def last_object(text: str) -> Json | None:
     return None
 
 
-def measure(name: str, target: str, seconds: float) -> tuple[Json, Json]:
-    """Run a section's program; return its fields, null where it has none, and how it went: done, why, command, seconds."""
+def measure(name: str, target: str, seconds: float, beside: Path) -> tuple[Json, Json]:
+    """Run a section's program, its own result beside this one; return its fields, null where it has none, and how it went: done, why, command, seconds."""
     section = SECTIONS[name]
     nothing = dict.fromkeys(section.fields)
-    kept = KEPT / f"{name}-{target}.json"
-    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept = beside.with_name(f"{section.file or name}-{beside.name.removeprefix('trust-')}")
     command = list(section.command(target, seconds, kept))
     said = " ".join(Path(c).name if os.path.isabs(c) else c for c in command)
     began = time.monotonic()
@@ -231,9 +241,9 @@ def main() -> int:
     parser.add_argument("--only", choices=sorted(SECTIONS), nargs="+", help="run these sections")
     parser.add_argument("--fresh", action="store_true", help="run completed sections again")
     parser.add_argument("--commit", help="what the result says of the code, where there is no git")
-    parser.add_argument("--output", type=Path, help="the result's file")
+    parser.add_argument("--out", "--output", type=Path, help="the result's file, trust-NAME.json")
     args = parser.parse_args()
-    path, commit = args.output or output_file(args.target), args.commit or head()
+    path, commit = (args.out or output_file(args.target)).absolute(), args.commit or head()
     result = {} if args.fresh else load(path, commit)
     result = {
         "schema": 1,
@@ -254,7 +264,7 @@ def main() -> int:
             result["sections"].setdefault(name, {"done": False, "why": "the budget ended first"})
             continue
         print(f"{name}: {seconds:.0f} s at most", file=sys.stderr, flush=True)
-        fields, how = measure(name, args.target, seconds)
+        fields, how = measure(name, args.target, seconds, path)
         kept = result["sections"].get(name, {})
         if any(v is not None for v in fields.values()) or not kept:
             result |= fields

@@ -108,6 +108,8 @@ def watch(tell: Tell, start: dict[str, Any]) -> None:
         if operation == "study.start":
             settings = {**request["settings"], **start.get("settings", {})}
             request = {**request, **start, "settings": settings}
+        if operation == "pack.write":
+            tell(kind="writes", path=request["path"])
         answer = call(operation, **request)
         if operation == "study.poll":
             for event in answer["events"]:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@
 
 namespace {
 
+std::string removed_at_exit;
+
 const std::string& folder() {
   static const std::string made = [] {
     std::string name = "/tmp/kf-folder-fuzz-" + std::string(6, 'X');
@@ -21,6 +24,8 @@ const std::string& folder() {
     for (const char* sub : {"/code", "/source"}) {
       if (mkdir((name + sub).c_str(), 0700) != 0) abort();
     }
+    removed_at_exit = name;
+    std::atexit([] { std::filesystem::remove_all(removed_at_exit); });
     return name;
   }();
   return made;

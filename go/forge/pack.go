@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -70,11 +71,11 @@ func WritePack(s *store.Store, id, path string, wishes Wishes) (plans []string, 
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, card.Fail(card.CodePack, hintPack, "write pack `%s`: %w", path, err)
 	}
-	folder, err := os.MkdirTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	folder, lock, err := beside(path)
 	if err != nil {
 		return nil, card.Fail(card.CodePack, hintPack, "write pack `%s`: %w", path, err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }() // after the exchange: the old pack
+	defer func() { err = errors.Join(err, os.RemoveAll(folder), lock.Close()) }() // after the exchange: the old pack
 	if err := fillPack(s, id, folder, content); err != nil {
 		return nil, card.Fail(card.AsError(err).Code, hintPack, "write pack `%s`: %w", path, err)
 	}
@@ -82,6 +83,52 @@ func WritePack(s *store.Store, id, path string, wishes Wishes) (plans []string, 
 		return nil, card.Fail(card.CodePack, hintPack, "write pack `%s`: %w", path, err)
 	}
 	return plans, nil
+}
+
+// beside makes the folder that becomes the pack: next to its place, and locked while its process lives. Those that killed processes left are removed.
+func beside(path string) (folder string, lock *os.File, err error) {
+	parent, name := filepath.Dir(path), "."+filepath.Base(path)+"-"
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, entry := range entries {
+		if number, ours := strings.CutPrefix(entry.Name(), name); ours && entry.IsDir() && digits.MatchString(number) {
+			if left, err := locked(filepath.Join(parent, entry.Name())); err == nil {
+				os.RemoveAll(left.Name()) // what cannot be removed is no reason not to write
+				left.Close()
+			}
+		}
+	}
+	for {
+		if folder, err = os.MkdirTemp(parent, name+"*"); err != nil {
+			return "", nil, err
+		}
+		lock, err = locked(folder)
+		if err == nil {
+			return folder, lock, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, os.ErrNotExist) { // those two: another writer took it for one that was left
+			return "", nil, errors.Join(err, os.RemoveAll(folder))
+		}
+	}
+}
+
+var digits = regexp.MustCompile(`^[0-9]+$`)
+
+// locked opens a folder that nobody else has locked, and locks it until it is closed.
+func locked(folder string) (*os.File, error) {
+	file, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	if _, err := os.Lstat(folder); err != nil { // removed between the two
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
 }
 
 func fillPack(s *store.Store, id, folder string, content pack) error {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -232,9 +233,23 @@ func points(t *testing.T) (first, step int) {
 	if os.Getenv(everyPoint) != "" {
 		return 0, 1
 	}
-	first = rand.IntN(8)
+	_, chance := drawn(t)
+	first = chance.IntN(8)
 	t.Logf("every eighth prefix from %d (%s=1: all)", first, everyPoint)
 	return first, 8
+}
+
+// drawn is the chance of a test: the same at every run, unless KF_SEED names another seed.
+func drawn(t *testing.T) (uint64, *rand.Rand) {
+	t.Helper()
+	seed := uint64(1)
+	if text := os.Getenv("KF_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("read KF_SEED: %v", err)
+		}
+	}
+	return seed, rand.New(rand.NewPCG(seed, 1))
 }
 
 const everyPoint = "KF_EVERY_POINT"
@@ -271,8 +286,7 @@ func TestALogThatIsCutAgainAndAgainResumesToTheSameTree(t *testing.T) {
 	if os.Getenv(everyPoint) != "" {
 		times = 20
 	}
-	seed := rand.Uint64()
-	chance := rand.New(rand.NewPCG(seed, 1))
+	seed, chance := drawn(t)
 	for name, s := range stories {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
@@ -289,7 +303,7 @@ func TestALogThatIsCutAgainAndAgainResumesToTheSameTree(t *testing.T) {
 					now = s.tell(t, path)
 				}
 				if now.mustEqual(t, whole); t.Failed() {
-					t.Fatalf("seed %d, trial %d", seed, trial)
+					t.Fatalf("KF_SEED=%d, trial %d", seed, trial)
 				}
 			}
 		})

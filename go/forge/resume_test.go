@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -166,14 +165,17 @@ func compare(t *testing.T, want account, path string, kills, width int) {
 }
 
 // With a recorded cost table the same seed gives the same trees and winners, wherever the process is killed: by turns at a look at the clock, which
-// is read between all steps, and at a moment that has nothing to do with the steps. 50 points with KF_EVERY_POINT, else 8.
+// is read between all steps, and at a moment that has nothing to do with the steps. 8 points, or KF_POINTS (bench/kills.py runs 50).
 func TestSameSeedGivesTheSameTreeAfterAKillAtAnyPoint(t *testing.T) {
 	points := 8
-	if os.Getenv(everyPoint) != "" {
-		points = 50
+	if text := os.Getenv("KF_POINTS"); text != "" {
+		var err error
+		if points, err = strconv.Atoi(text); err != nil {
+			t.Fatalf("read KF_POINTS: %v", err)
+		}
 	}
-	seed := rand.Uint64()
-	chance, wholes := rand.New(rand.NewPCG(seed, 1)), map[int]account{}
+	seed, chance := drawn(t)
+	wholes := map[int]account{}
 	looks, took := map[int]int{}, map[int]time.Duration{}
 	for width := 1; width <= 3; width += 2 {
 		wholes[width], looks[width], took[width] = whole(t, width)
@@ -185,7 +187,7 @@ func TestSameSeedGivesTheSameTreeAfterAKillAtAnyPoint(t *testing.T) {
 		var after time.Duration
 		for killed, first := false, true; !killed; first = false {
 			if !first && point%2 == 0 {
-				t.Fatalf("seed %d: not killed at look %d of %d", seed, at, looks[width])
+				t.Fatalf("KF_SEED=%d: not killed at look %d of %d", seed, at, looks[width])
 			}
 			if point%2 == 0 {
 				at = 1 + chance.IntN(looks[width])
@@ -203,7 +205,7 @@ func TestSameSeedGivesTheSameTreeAfterAKillAtAnyPoint(t *testing.T) {
 			early++
 		}
 		if compare(t, wholes[width], path, 1, width); t.Failed() {
-			t.Fatalf("seed %d, point %d: look %d, after %s", seed, point, at, after)
+			t.Fatalf("KF_SEED=%d, point %d: look %d, after %s", seed, point, at, after)
 		}
 	}
 	if t.Logf("%d points, seed %d, %d of them before there was a store", points, seed, early); early > points/2 {

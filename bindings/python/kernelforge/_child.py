@@ -6,8 +6,10 @@ It owns their environment and their end. It refuses to know what they do.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,6 +31,17 @@ def environment(threads: int | None = None) -> dict[str, str]:
     return clean
 
 
+def end_with_parent() -> None:
+    """Have the kernel kill this process when the one that started it ends, however that ends. For what a `Child` runs, as its first step."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended in between
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+_PR_SET_PDEATHSIG = 1
+
+
 class Child:
     """One process. Use it as a context manager: leaving it ends the process, whatever it does.
 
@@ -47,6 +60,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=self._talk,
             text=True,
+            process_group=0,  # Ctrl-C on a terminal is this process's to answer
         )
 
     def __enter__(self) -> Child:

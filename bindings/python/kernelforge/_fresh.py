@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ._child import Child, environment
+from ._child import Child, end_with_parent, environment
 from ._place import Place
 
 NOTHING_SAID = 600.0  # seconds for a start, and for each plan, after which a process counts as hanging
@@ -172,6 +172,7 @@ def _main(argv: list[str]) -> int:
     def tell(line: dict[str, Any]) -> None:
         print(json.dumps(line), flush=True)
 
+    end_with_parent()
     _take_turn(json.loads(Path(argv[0]).read_text()), sys.stdin, tell)
     return 0
 

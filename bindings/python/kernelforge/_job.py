@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import _core, _ext, _needs, _outcome, _pack, _pins, _search, _settings, _studies
+from . import _core, _ext, _interrupts, _needs, _outcome, _pack, _pins, _search, _settings, _studies
 from ._inputs import device_of, forward_of
 from ._outputs import OUTPUTS_PASS
 from ._profile import profile
@@ -34,6 +34,7 @@ PROCESSES = 3  # fresh ones for winners: docs/decisions.md
 _MOST_PROCESSES = 64
 _MOST = 10**9  # candidates, seconds
 _CONFIRMS = ("confirm", "confirm_fresh", "confirm_model")
+_GOES_ON = "what was searched is saved, and the same call goes on from there"
 _STUDY_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"  # as the store has it
 
 
@@ -149,7 +150,11 @@ class Job:
         """Carry out the steps; return the report."""
         self.begun = False
         try:
-            with self.place.current(), kept(self.model, self.inputs, self.place):
+            with (
+                _interrupts.handled(f"optimize `{self.asked.name}`", _GOES_ON) as self.interrupts,
+                self.place.current(),
+                kept(self.model, self.inputs, self.place),
+            ):
                 return self._run()
         except Interrupted:
             raise
@@ -188,7 +193,8 @@ class Job:
         return _outcome.finish(self, _search.Outcome({}) if answers else self._drive(), written=answers)
 
     def lap(self, what: str, *, since: float) -> None:
-        """Note how long a step took. since: on the monotonic clock."""
+        """Note how long a step took, unless Ctrl-C came in it. since: on the monotonic clock."""
+        self.interrupts.look()
         self.seconds[what] = time.monotonic() - since
 
     def device(self) -> str | None:
@@ -289,24 +295,27 @@ class Job:
         self.profile.forget_payloads({c["id"] for c in self.cards})
         self.place.trim()
         begin, self.begun = time.monotonic(), True
-        _core.call(
-            "study.start",
-            store=self.store,
-            study=self.study,
-            target=self.place.target,
-            model=self.asked.name,
-            cards=self.cards,
-            pins=self.pins,
-            settings=self._settings(),
-        )
-        with Referee(
-            self.profile,
-            self.forward,
-            seed=self.asked.seed,
-            model=self.model,
-            inputs=self.inputs,
-            place=self.place,
-        ) as referee:
+        with (
+            _search.opened(
+                self.study,
+                "study.start",
+                store=self.store,
+                study=self.study,
+                target=self.place.target,
+                model=self.asked.name,
+                cards=self.cards,
+                pins=self.pins,
+                settings=self._settings(),
+            ),
+            Referee(
+                self.profile,
+                self.forward,
+                seed=self.asked.seed,
+                model=self.model,
+                inputs=self.inputs,
+                place=self.place,
+            ) as referee,
+        ):
             outcome = _search.drive(self.study, referee.execute, self.bar)
         spent = {kind: round(s, 1) for kind, s in sorted(outcome.seconds.items(), key=lambda x: -x[1])}
         log.info("seconds of the referee by task: %s", spent)

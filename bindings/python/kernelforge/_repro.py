@@ -211,27 +211,30 @@ def run(folder: Path) -> dict[str, Any]:
     at = about["verdict"].get("at")
     with tempfile.TemporaryDirectory() as scratch, torch.no_grad(), place.current(), _pack.disabled():
         store, study = os.path.join(scratch, "repro.db"), "repro"
-        _core.call(
-            "study.start",
-            store=store,
-            study=study,
-            target=place.target,
-            model=str(about["study"]),
-            cards=[card],
-            pins={},
-            candidates=[candidate],
-            settings={
-                "seed": at["seed"] if at else 0,
-                "candidates": 1,
-                "min_gain": 0,
-                "worker": str(_core.WORKER),
-                "runtime": str(_core.RUNTIME),
-                "scratch": scratch,
-                **_needs.tools(place, compiler),
-            },
-        )
         given = _Given(card, _read_inputs(folder, place))
-        with Referee(given, seed=0, place=place) as referee:
+        with (
+            _search.opened(
+                study,
+                "study.start",
+                store=store,
+                study=study,
+                target=place.target,
+                model=str(about["study"]),
+                cards=[card],
+                pins={},
+                candidates=[candidate],
+                settings={
+                    "seed": at["seed"] if at else 0,
+                    "candidates": 1,
+                    "min_gain": 0,
+                    "worker": str(_core.WORKER),
+                    "runtime": str(_core.RUNTIME),
+                    "scratch": scratch,
+                    **_needs.tools(place, compiler),
+                },
+            ),
+            Referee(given, seed=0, place=place) as referee,
+        ):
 
             def execute(task: dict[str, Any]) -> dict[str, Any]:
                 if task["kind"] == "confirm":  # it passed where it had failed: there is nothing to serve

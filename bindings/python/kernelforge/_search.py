@@ -1,27 +1,25 @@
-"""Drives one study of the core: poll, carry out the referee's tasks, answer, show progress; Ctrl-C once saves, twice stops, SIGTERM stops.
+"""Drives one study of the core: start, poll, carry out the referee's tasks, answer, show progress, close; Ctrl-C once saves, twice stops.
 
-It owns the loop and the interrupt. It refuses to decide anything about the search: that is the core's.
+It owns the loop and a session's two ends. It refuses to decide anything about the search: that is the core's.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import os
-import signal
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any
 
-from . import _core
+from . import _core, _interrupts
 from ._progress import Progress
 from .errors import Interrupted, KernelForgeError, from_core
 
 log = logging.getLogger("kernelforge")
 _POLL_MS = 200
 _END_SECONDS = 5.0  # for a study that was stopped to end its workers and remove its temporary files
+_GOES_ON = "what was measured is saved, the same call resumes it"
 _REPORT = "ops=[...] leaves the operator out, and the same call resumes; please report this with the traceback that `-v` shows"
 
 
@@ -36,40 +34,30 @@ class Outcome:
     )
 
 
-class _Terminated(BaseException):
-    """SIGTERM came while a search runs."""
-
-
-class _Interrupts:
-    """Counts Ctrl-C while a search runs. The first is kept for the loop; the second raises KeyboardInterrupt where the program is, as does SIGTERM
-    with _Terminated."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._before: dict[int, Any] = {}
-        self._ours = threading.current_thread() is threading.main_thread()
-
-    def __enter__(self) -> _Interrupts:
-        # A program that handles a signal itself keeps its handler.
-        for number, usual, ours in (
-            (signal.SIGINT, signal.default_int_handler, self._on),
-            (signal.SIGTERM, signal.SIG_DFL, self._end),
-        ):
-            if self._ours and signal.getsignal(number) == usual:
-                self._before[number] = signal.signal(number, ours)
-        return self
-
-    def _end(self, number: int, frame: FrameType | None) -> None:
-        raise _Terminated
-
-    def _on(self, number: int, frame: FrameType | None) -> None:
-        self.count += 1
-        if self.count > 1:
-            raise KeyboardInterrupt
-
-    def __exit__(self, *exc: object) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
+@contextlib.contextmanager
+def opened(study: str, operation: str, /, **request: Any) -> Iterator[None]:
+    """Start a study, or another session of the core, and close it after the block: whatever ends the block, the core has then given back what it held."""
+    with _interrupts.handled(f"search `{study}`", _GOES_ON) as interrupts:
+        before, interrupts.patient = interrupts.patient, True
+        ours = True  # unless the core refuses: an interrupt may come before its answer is read
+        try:
+            try:
+                _core.call(operation, **request)
+            except KernelForgeError:
+                ours = False
+                raise
+            yield
+        except BaseException as e:
+            if ours and not isinstance(e, KernelForgeError):
+                _stop(study)
+            raise
+        finally:
+            interrupts.patient = before
+            if ours:
+                with contextlib.suppress(KernelForgeError):
+                    _core.call("study.close", study=study)
+        if not before:
+            interrupts.look()  # one that came with the last answer
 
 
 def drive(
@@ -78,7 +66,7 @@ def drive(
     progress: Progress,
     watch: Callable[[dict[str, Any]], None] | None = None,
 ) -> Outcome:
-    """Run a started study to its end.
+    """Run a study that is `opened` to its end.
 
     Args:
         execute: carries out one task of docs/formats.md, `tasks`, and returns its result.
@@ -91,7 +79,7 @@ def drive(
     outcome = Outcome({})
     asked = False
     try:
-        with _Interrupts() as interrupts:
+        with _interrupts.handled(f"search `{study}`", _GOES_ON) as interrupts:
             while True:
                 if interrupts.count and not asked:
                     asked = True
@@ -115,29 +103,22 @@ def drive(
             raise Interrupted(_saved(study, outcome.progress))
         progress.show(outcome.progress, force=True)
         return outcome
-    except KeyboardInterrupt as e:
-        if not isinstance(e, Interrupted):
-            _stop(study)
-            raise Interrupted(_saved(study, outcome.progress)) from None
+    except Interrupted:
         raise
-    except _Terminated:
-        progress.clear()
-        _stop(study)
-        log.warning("search `%s`: terminated; what was measured is saved, the same call resumes it", study)
-        os.kill(os.getpid(), signal.SIGTERM)  # whoever sent it sees that it ended the process
-        raise
+    except KeyboardInterrupt:
+        raise Interrupted(_saved(study, outcome.progress)) from None
     finally:
         progress.clear()
-        _core.call("study.close", study=study)
 
 
 def _stop(study: str) -> None:
     """Stop a study at once, and wait until the core has given back what it holds: a process that ends before would leave its temporary files."""
-    _core.call("study.cancel", study=study, now=True)
     until = time.monotonic() + _END_SECONDS
-    while time.monotonic() < until:
-        if _core.call("study.poll", study=study, timeout_ms=_POLL_MS)["state"] in ("done", "failed"):
-            return
+    with contextlib.suppress(KernelForgeError):  # it may not have started
+        _core.call("study.cancel", study=study, now=True)
+        while time.monotonic() < until:
+            if _core.call("study.poll", study=study, timeout_ms=_POLL_MS)["state"] in ("done", "failed"):
+                return
 
 
 def _carry_out(

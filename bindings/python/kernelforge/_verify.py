@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _ext, _pack, _trust
-from ._child import Child, environment
+from ._child import Child, end_with_parent, environment
 from ._measure import median_interval
 from ._place import Place
 from ._seal import seal
@@ -279,6 +279,7 @@ def _main(argv: list[str]) -> int:
     def tell(line: dict[str, Any]) -> None:
         print(json.dumps(line), flush=True)
 
+    end_with_parent()
     try:
         tell(judge(Path(argv[0]), argv[1], int(argv[2]), int(argv[3]), tell))
     except PackFault as e:

@@ -51,13 +51,12 @@ def test_what_is_not_as_it_has_to_be_is_told(trust):
 
 
 def test_a_program_that_fails_leaves_its_fields_null_and_says_why(trust, monkeypatch, tmp_path):
-    monkeypatch.setattr(trust, "KEPT", tmp_path)
     for text, why in (("print('talk')", "no JSON"), ("print('{}')", "no aa_trials, aa_accepted")):
         section = trust.Section(
             lambda *_, text=text: [sys.executable, "-c", text], 0.1, ("aa_trials", "aa_accepted")
         )
         monkeypatch.setitem(trust.SECTIONS, "aa", section)
-        fields, how = trust.measure("aa", "host", 30.0)
+        fields, how = trust.measure("aa", "host", 30.0, tmp_path / "trust-host.json")
         assert fields == {"aa_trials": None, "aa_accepted": None}
         assert not how["done"] and why in how["why"]
     good = 'print(\'{"aa_trials": 3, "aa_accepted": 0}\')'
@@ -66,7 +65,7 @@ def test_a_program_that_fails_leaves_its_fields_null_and_says_why(trust, monkeyp
         "aa",
         trust.Section(lambda *_: [sys.executable, "-c", good], 0.1, ("aa_trials", "aa_accepted")),
     )
-    fields, how = trust.measure("aa", "host", 30.0)
+    fields, how = trust.measure("aa", "host", 30.0, tmp_path / "trust-host.json")
     assert fields == {"aa_trials": 3, "aa_accepted": 0} and how["done"]
 
 

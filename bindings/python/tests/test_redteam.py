@@ -10,7 +10,7 @@ from kernelforge.errors import UsageFault
 from kernelforge.redteam import run as corpus
 from kernelforge.redteam.calls import CALLS
 
-SEED, SAMPLE = 37803, 16
+SEED, SAMPLE = int(os.environ.get("KF_SEED", "37803")), 16
 OFTEN = {"policy", "image", "values", "special", "poison", "guard_pages"}
 
 
@@ -70,8 +70,8 @@ def test_a_summary_counts_by_kind():
 
 def test_a_sample_of_the_corpus_ends_as_it_must(tmp_path):
     found = corpus.redteam("host", sample=SAMPLE, seed=SEED, progress=False)
-    assert not _names(found, "survived", "false_rejects", "elsewhere", "left")
-    assert found["killed"] == found["bad"] > 0 and found["good"] > 0
+    assert not _names(found, "survived", "false_rejects", "elsewhere", "left"), f"KF_SEED={SEED}"
+    assert found["killed"] == found["bad"] > 0 and found["good"] > 0, f"KF_SEED={SEED}"
 
 
 def test_runs_side_by_side_keep_each_others_results(tmp_path):

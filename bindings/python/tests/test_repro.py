@@ -102,7 +102,8 @@ class _Study:
         self._payload = [secret]
         _ext.load()
         with torch.no_grad(), _pack.disabled():
-            _core.call(
+            session = _search.opened(
+                "red",
                 "study.start",
                 store=self.store,
                 study="red",
@@ -121,7 +122,7 @@ class _Study:
                     **_needs.tools(HOST, _needs.compiler(HOST)),
                 },
             )
-            with Referee(self, seed=0) as referee:
+            with session, Referee(self, seed=0) as referee:
                 _search.drive("red", referee.execute, Progress(False))
 
     def payload(self, card: str, variant: str) -> list[Any] | None:

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from .. import __version__
+from .. import __version__, _interrupts
 from ..errors import EXIT_CODES, Interrupted, KernelForgeError
 
 COMMANDS = {
@@ -37,6 +37,7 @@ COMMANDS = {
     "cache": "show or clear what kernelforge keeps on disk",
 }
 
+_AGAIN = "nothing is left half done: run the same command again"
 _EPILOG = "exit codes: " + "; ".join(f"{code} {words}" for code, words in EXIT_CODES.items())
 
 
@@ -73,26 +74,32 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    args = parser().parse_args(argv)
+    try:
+        args = parser().parse_args(argv)
+    except KeyboardInterrupt:
+        exec("")
+        _show_error("interrupted", _AGAIN, Interrupted.exit_code, "--json" in sys.argv)
+        return Interrupted.exit_code
     logging.basicConfig(
         format="kernelforge: %(message)s",
         level=logging.INFO if args.verbose else logging.WARNING,
         stream=sys.stderr,
     )
     try:
-        code: int = importlib.import_module(f"{__name__}.{args.command}").run(args)
-        sys.stdout.flush()
-        return code
+        return _carry_out(args)
     except KernelForgeError as e:
         if args.verbose:
             traceback.print_exc()
         _show_error(e.text, e.hint, e.exit_code, args.json)
         return e.exit_code
     except KeyboardInterrupt as e:
+        exec(
+            ""
+        )  # Python ends by SIGINT itself, not with our code, if Ctrl-C came into an `exec` of text, whoever caught it: the last one counts
         text, _, hint = str(e).partition("\nhint: ")
         _show_error(
             text or f"{args.command}: interrupted",
-            hint or "nothing is left half done: run the same command again",
+            hint or _AGAIN,
             Interrupted.exit_code,
             args.json,
         )
@@ -120,6 +127,22 @@ def main(argv: Sequence[str] | None = None) -> int:
             args.json,
         )
         return 1
+
+
+def _carry_out(args: argparse.Namespace) -> int:
+    command = importlib.import_module(f"{__name__}.{args.command}")
+    if args.command == "run":  # a script has the handlers of signals that Python gives it
+        return int(command.run(args))
+    with _interrupts.handled(args.command, _AGAIN) as interrupts:
+        try:
+            code = int(command.run(args))
+            sys.stdout.flush()
+        except KernelForgeError:
+            raise
+        except Exception:
+            interrupts.look()  # a library may make an error of its own out of Ctrl-C
+            raise
+    return code
 
 
 def _show_error(text: str, hint: str, code: int, as_json: bool) -> None:

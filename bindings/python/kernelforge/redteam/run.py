@@ -238,27 +238,30 @@ def _judge(
         }
         if off:
             settings["off"] = list(off)
-        _core.call(
-            "redteam.start",
-            name=session,
-            target=target,
-            files=[f["name"] for f in open_files],
-            cards=captured.by_call,
-            seed=seed,
-            settings=settings,
-        )
 
         def watch(event: dict[str, Any]) -> None:
             keep(event["data"])
 
-        with Referee(captured, seed=seed, place=place) as referee:
-            try:
+        try:
+            with (
+                _search.opened(
+                    session,
+                    "redteam.start",
+                    name=session,
+                    target=target,
+                    files=[f["name"] for f in open_files],
+                    cards=captured.by_call,
+                    seed=seed,
+                    settings=settings,
+                ),
+                Referee(captured, seed=seed, place=place) as referee,
+            ):
                 _search.drive(session, referee.execute, bar, watch)
-            except Interrupted:
-                hint = "the same call goes on from there"
-                raise Interrupted(
-                    f"judge the corpus: interrupted; what was judged is saved\nhint: {hint}"
-                ) from None
+        except KeyboardInterrupt:
+            hint = "the same call goes on from there"
+            raise Interrupted(
+                f"judge the corpus: interrupted; what was judged is saved\nhint: {hint}"
+            ) from None
 
 
 def summary(results: Sequence[Result]) -> dict[str, Any]:

@@ -1,0 +1,145 @@
+"""Ctrl-C and SIGTERM: what runs is ended and cleaned up first, a program's own handlers stay, and no process outlives its parent. (Whole calls:
+bench/interrupts.py.)"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kernelforge import _core, _search
+from kernelforge._interrupts import Interrupts, handled
+from kernelforge.errors import LockedFault
+from small_net import PACKAGE
+
+
+def _ends(code: str) -> "subprocess.CompletedProcess[str]":
+    """Run Python code in a process that heeds SIGINT, whoever started this one."""
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    before = "import os, signal, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    command = [sys.executable, "-c", before + code]
+    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, check=False)
+
+
+def test_sigterm_ends_the_process_after_what_is_inside_has_ended():
+    done = _ends(
+        "from kernelforge._interrupts import handled\n"
+        "with handled('work', 'call again'):\n"
+        "  with handled('a step', 'never said'):\n"
+        "    try:\n"
+        "      os.kill(os.getpid(), signal.SIGTERM); time.sleep(30)\n"
+        "    finally:\n"
+        "      os.kill(os.getpid(), signal.SIGTERM); os.kill(os.getpid(), signal.SIGINT); time.sleep(0.01); print('cleaned up', flush=True)\n"
+    )
+    assert done.returncode == -signal.SIGTERM, done.stderr
+    assert done.stdout == "cleaned up\n"
+    assert done.stderr == "work: terminated; call again\n"
+
+
+def test_a_programs_own_handlers_stay():
+    def own(number, frame):
+        seen.append(number)
+
+    seen, before = [], {n: signal.signal(n, own) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with handled("work", "") as interrupts:
+            for number in before:
+                os.kill(os.getpid(), number)
+            time.sleep(0)
+            assert interrupts.count == 0
+        assert sorted(seen) == sorted(before) and {signal.getsignal(n) for n in before} == {own}
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_the_first_ctrl_c_of_a_patient_block_is_counted_and_the_second_raised():
+    interrupts = Interrupts()
+    interrupts.patient = True
+    interrupts.interrupt(signal.SIGINT, None)
+    with pytest.raises(KeyboardInterrupt):
+        interrupts.look()
+    with pytest.raises(KeyboardInterrupt):
+        interrupts.interrupt(signal.SIGINT, None)
+
+
+@pytest.mark.parametrize("swallows", ["", "except BaseException: raise ValueError('a library failed')"])
+def test_ctrl_c_in_a_command_is_130_wherever_it_comes(swallows):
+    """Python would end by SIGINT if the interrupt came into an `exec` of text; a library may say something else."""
+    text = f"try: os.kill(os.getpid(), signal.SIGINT); time.sleep(30)\n{swallows or 'finally: pass'}"
+    done = _ends(
+        "from kernelforge import cli\nimport kernelforge.cli.cache as command\n"
+        f"command.run = lambda args: exec({text!r})\n"
+        "raise SystemExit(cli.main(['cache']))"
+    )
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.startswith("error: cache: interrupted\nhint: ") and "Traceback" not in done.stderr
+
+
+def test_a_process_that_was_started_ends_with_its_parent_and_is_none_of_the_terminals(tmp_path):
+    ready = tmp_path / "ready"
+    child = (
+        "from kernelforge._child import end_with_parent; import os, time; end_with_parent();"
+        f"open({str(ready)!r} + '.part', 'w').write(f'{{os.getpid()}} {{os.getpgrp()}}'); os.rename({str(ready)!r} + '.part', {str(ready)!r}); time.sleep(60)"
+    )
+    done = _ends(
+        f"from kernelforge._child import Child, environment\nChild(['-c', {child!r}], environment())\n"
+        f"while not os.path.exists({str(ready)!r}): time.sleep(0.01)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    pid, group = ready.read_text().split()
+    assert pid == group  # Ctrl-C on a terminal goes to the parent's group
+    deadline = time.monotonic() + 10
+    while _lives(pid):
+        assert time.monotonic() < deadline, "it outlives its parent"
+
+
+def _lives(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """What the core is asked; it says that a study is done."""
+    made = []
+
+    def call(operation, **request):
+        made.append(operation)
+        return {"state": "done"}
+
+    monkeypatch.setattr(_core, "call", call)
+    return made
+
+
+def test_a_session_is_stopped_and_closed_whatever_ends_it(calls):
+    with pytest.raises(KeyboardInterrupt), _search.opened("s", "study.start", study="s"):
+        raise KeyboardInterrupt
+    assert calls == ["study.start", "study.cancel", "study.poll", "study.close"]
+
+
+def test_a_session_that_was_refused_is_not_closed_since_it_is_anothers(monkeypatch):
+    def call(operation, **request):
+        assert operation == "study.start"
+        raise LockedFault("process 1 runs it")
+
+    monkeypatch.setattr(_core, "call", call)
+    with pytest.raises(LockedFault), _search.opened("s", "study.start", study="s"):
+        raise AssertionError("it was opened")
+
+
+def test_ctrl_c_that_comes_with_the_last_answer_is_not_lost(calls):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), _search.opened("s", "study.start", study="s"):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0)
+        assert calls == ["study.start", "study.close"]
+    finally:
+        signal.signal(signal.SIGINT, before)
