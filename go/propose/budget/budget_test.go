@@ -228,6 +228,24 @@ func TestPrices(t *testing.T) {
 	}
 }
 
+// The example of the manual is a price file.
+func TestTheManualsPriceFileIsOne(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/authors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(text), "```json\n")
+	example, _, _ = strings.Cut(example, "```")
+	path := filepath.Join(t.TempDir(), "prices.json")
+	if err := os.WriteFile(path, []byte(example), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	table, err := Prices(path)
+	if price, ok := table.Of("my-model"); err != nil || !ok || price.Out != 2 {
+		t.Errorf("found %+v, %v", price, err)
+	}
+}
+
 func TestAnUnknownModelNeedsAPriceOrACap(t *testing.T) {
 	table, err := Prices("")
 	if err != nil {
