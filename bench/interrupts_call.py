@@ -22,7 +22,7 @@ from faults_row import PATIENCE_S, stored
 from victim import Place
 
 ROOT = Path(__file__).resolve().parent.parent
-CANDIDATES = 6
+CANDIDATES = 4
 POOL = """
 import torch
 
@@ -122,9 +122,9 @@ class Call:
                 os.kill(pid, signal.SIGKILL)
         self.status = self.process.wait()
 
-    def family(self) -> list[int]:
-        """Return all processes of its session."""
-        return [pid for pid, session in sessions() if session == self.pid]
+    def family(self) -> dict[int, str]:
+        """Return all processes of its session: {pid: name}."""
+        return {pid: name for pid, session, name in sessions() if session == self.pid}
 
     def said(self) -> str:
         return self.err.read_text(errors="replace")
@@ -143,8 +143,8 @@ def _heed() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def sessions() -> list[tuple[int, int]]:
-    """Return pid and session of every process that is not a zombie."""
+def sessions() -> list[tuple[int, int, str]]:
+    """Return pid, session and name of every process that is not a zombie."""
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -152,7 +152,8 @@ def sessions() -> list[tuple[int, int]]:
                 text = Path("/proc", entry, "stat").read_text()
                 rest = text[text.rindex(")") + 2 :].split()
                 if rest[0] != "Z":
-                    found.append((int(entry), int(rest[3])))
+                    name = text[text.index("(") + 1 : text.rindex(")")]
+                    found.append((int(entry), int(rest[3]), name))
     return found
 
 
