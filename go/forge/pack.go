@@ -71,7 +71,7 @@ func WritePack(s *store.Store, id, path string, wishes Wishes) (plans []string, 
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, card.Fail(card.CodePack, hintPack, "write pack `%s`: %w", path, err)
 	}
-	folder, lock, err := beside(path)
+	folder, lock, err := nextTo(path)
 	if err != nil {
 		return nil, card.Fail(card.CodePack, hintPack, "write pack `%s`: %w", path, err)
 	}
@@ -85,8 +85,8 @@ func WritePack(s *store.Store, id, path string, wishes Wishes) (plans []string, 
 	return plans, nil
 }
 
-// beside makes the folder that becomes the pack: next to its place, and locked while its process lives. Those that killed processes left are removed.
-func beside(path string) (folder string, lock *os.File, err error) {
+// nextTo makes the folder that becomes the pack: next to its place, and locked while its process lives. Those that killed processes left are removed.
+func nextTo(path string) (folder string, lock *os.File, err error) {
 	parent, name := filepath.Dir(path), "."+filepath.Base(path)+"-"
 	entries, err := os.ReadDir(parent)
 	if err != nil {
