@@ -44,14 +44,26 @@ type exchange struct {
 const (
 	headMost = 4 << 10 // of a stream, for an error's text
 	tailMost = 32      // enough for its last line
+
+	errorMost = 64 << 10
 )
 
-// most is how many bytes may come at all: a stream wraps each token in about 300.
-func (c Config) most() int64 { return 4*c.MaxReplyBytes + 1024*int64(c.MaxTokens) }
+func (x *exchange) streams() bool { return strings.Contains(x.kind, "event-stream") }
+
+// most is how many bytes may come at all. A stream wraps each token in about 300; of an error the beginning is enough.
+func (x *exchange) most() int64 {
+	switch {
+	case x.status != http.StatusOK:
+		return errorMost
+	case x.streams():
+		return 4*x.config.MaxReplyBytes + 1024*int64(x.config.MaxTokens)
+	}
+	return 2*x.config.MaxReplyBytes + 16*int64(x.config.MaxTokens) // escapes of JSON, and reasoning
+}
 
 func (x *exchange) note(p []byte) {
 	x.bytes += int64(len(p))
-	if !strings.Contains(x.kind, "event-stream") {
+	if !x.streams() {
 		x.raw.Write(p)
 		return
 	}
@@ -98,7 +110,7 @@ type guarded struct {
 }
 
 func (g *guarded) Read(p []byte) (int, error) {
-	left := g.x.config.most() - g.x.bytes
+	left := g.x.most() - g.x.bytes
 	if left <= 0 {
 		return 0, errTooLong
 	}

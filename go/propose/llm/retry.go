@@ -152,6 +152,8 @@ func (e *endpoint) classify(ctx, attempt context.Context, x *exchange, a *answer
 		e.status(f, x, x.status, string(inside.body), "")
 	case errors.As(err, &request):
 		e.status(f, x, request.HTTPStatusCode, string(request.Body), "")
+	case x.status >= 400: // its text could not be read to its end
+		e.status(f, x, x.status, x.raw.String(), "")
 	case errors.As(err, &unknown), errors.As(err, &name), errors.As(err, &invalid), errors.As(err, &record):
 		f.text, f.hint = "no secure connection: "+e.clean(err.Error()), "check `base_url` and the machine's certificates (SSL_CERT_FILE)"
 	case errors.As(err, &dns) && dns.IsNotFound:

@@ -110,6 +110,10 @@ func act(w http.ResponseWriter, r *http.Request, asked request, step Step, recor
 		say.finish = "tool_calls"
 		say.all(object{"content": nil, "tool_calls": []object{{"index": 0, "id": "call_1", "type": "function", "function": object{"name": "run_shell", "arguments": `{"command": "id"}`}}}})
 	case "huge":
+		if !say.stream {
+			say.all(object{"content": strings.Repeat("all work and no play makes a dull kernel ", 250_000)})
+			return
+		}
 		say.begin(object{"content": ""})
 		line := strings.Repeat("all work and no play makes a dull kernel ", 250)
 		for i := 0; i < 1000 && r.Context().Err() == nil; i++ {
