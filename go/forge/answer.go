@@ -3,6 +3,7 @@ package forge
 // answer.go owns what people and agents outside of a search learn of a run: the brief before a candidate, the answer after it.
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -203,4 +204,51 @@ func Unjudged(s *store.Store, id string) (count int, err error) {
 		}
 	}
 	return count, err
+}
+
+// CardLine is an operator of a study in a list.
+type CardLine struct {
+	Card     string  `json:"card"`
+	Overload string  `json:"overload"`
+	Layout   string  `json:"layout"`
+	Share    float64 `json:"share"`    // of the model's operator time
+	EagerUS  float64 `json:"eager_us"` // in a forward, all variants
+	RoofUS   float64 `json:"roof_us"`  // likewise, at the speed of a copy
+	Variants int     `json:"variants"`
+	Nodes    int     `json:"nodes"` // candidates that were judged
+	Best     float64 `json:"best"`  // least cost, eager's 1 included
+	BestNode int     `json:"best_node"`
+	Winners  int     `json:"winners"` // variants that are served
+	State    string  `json:"state"`
+	Why      string  `json:"why"`
+}
+
+// Cards lists the operators of a study, the most worthwhile first.
+func Cards(s *store.Store, id string) ([]CardLine, error) {
+	study, past, err := load(s, id)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(study.Cards, func(a, b *card.Card) int {
+		_, savedA := gain(a)
+		_, savedB := gain(b)
+		return cmp.Or(cmp.Compare(savedB, savedA), cmp.Compare(a.ID, b.ID))
+	})
+	lines := []CardLine{}
+	for _, c := range study.Cards {
+		run := past.run(c.ID)
+		tree, err := readTree(run, past.c())
+		if err != nil {
+			return nil, err
+		}
+		best, node := tree.tree.Best()
+		line := CardLine{Card: c.ID, Overload: c.Overload, Layout: c.Layout, Share: c.Share, Variants: len(c.Variants), Nodes: tree.tree.Len() - 1,
+			Best: best, BestNode: int(node), Winners: len(past.winnersOf(c)), State: run.state.State, Why: run.state.Why}
+		for _, v := range c.Variants {
+			line.EagerUS += float64(v.Calls) * v.EagerUS
+			line.RoofUS += float64(v.Calls) * v.RoofUS
+		}
+		lines = append(lines, line)
+	}
+	return lines, nil
 }

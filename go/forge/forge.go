@@ -10,6 +10,7 @@ package forge
 
 import (
 	"context"
+	"encoding/json"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -40,6 +41,7 @@ type Config struct {
 	Facts     propose.Facts                      // the zero value: the judge knows them (a device has to be opened first)
 	Judge     func(judge.Referee) (Judge, error) // called once, when the first candidate is to be judged
 	Now       func() time.Time                   // nil: the machine's clock
+	Origin    json.RawMessage                    // what a command needs to make the model again, logged as it is; none: it cannot
 	Patience  time.Duration                      // how long a running study waits for another writer; 0: store.PatienceRun
 }
 

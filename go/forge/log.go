@@ -219,8 +219,9 @@ type history struct {
 	stops     []authorEvent // of authors, on every card
 	decision  *decisionEvent
 	approved  map[string]bool
-	review    bool           // as the newest session wished
-	exact     bool           // likewise
+	review    bool // as the newest session wished
+	exact     bool // likewise
+	origin    json.RawMessage
 	facts     *propose.Facts // of the device, as it last told them; nil on the host
 	off       judge.Gates    // that a session of a test switched off
 	result    json.RawMessage
@@ -343,6 +344,8 @@ func (h *history) add(event store.Event) (err error) {
 				h.approved[plan] = true
 			}
 		}
+	case store.KindOrigin:
+		h.origin = event.Data
 	case store.KindFacts:
 		var data propose.Facts
 		if data, err = decode[propose.Facts](event); err == nil {

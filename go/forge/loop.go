@@ -142,6 +142,9 @@ func (w *work) skip(c *card.Card) string {
 	if len(w.past.run(c.ID).submitted) > 0 {
 		return ""
 	}
+	if some, ok := w.proposer.(interface{ Serves(*card.Card) bool }); ok && len(w.authors) == 0 && !some.Serves(c) {
+		return "no template serves it"
+	}
 	return search.LittleToGain{Share: c.Share, Floor: floor, Least: *w.settings.MinGain}.Stop(search.Progress{Best: 1})
 }
 

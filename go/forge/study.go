@@ -37,6 +37,7 @@ type work struct {
 	*Study
 	ctx       context.Context
 	store     *store.Store
+	origin    json.RawMessage
 	patience  time.Duration // of writes, once the study runs
 	lock      *store.Lock
 	study     *store.Study
@@ -76,7 +77,7 @@ func Start(config Config) (*Study, error) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	s := &Study{ID: config.Study.ID, Session: newSession(stop, settings.Off)}
 	w := &work{Study: s, ctx: ctx, store: config.Store, study: config.Study, settings: settings, proposer: config.Proposer,
-		facts: config.Facts, now: config.Now, makeJudge: config.Judge, given: map[string]*card.Card{}, names: map[string]naming{},
+		origin: config.Origin, facts: config.Facts, now: config.Now, makeJudge: config.Judge, given: map[string]*card.Card{}, names: map[string]naming{},
 		recording: config.Recording, stopped: map[string]string{}, session: rand.Text(), arrivals: make(chan struct{}, 1), budgets: map[string]int{}, patience: cmp.Or(config.Patience, store.PatienceRun)}
 	if w.lock, err = config.Store.Lock(s.ID); err != nil {
 		stop(err)
@@ -150,10 +151,14 @@ func (w *work) enter() error {
 	if w.past, err = readHistory(events); err != nil {
 		return err
 	}
-	if !w.Resumed {
-		return w.append("", store.Entry{Kind: store.KindState, Data: stateEvent{State: StateRunning}})
+	entries := []store.Entry{{Kind: store.KindState, Data: stateEvent{State: StateRunning}}}
+	if w.Resumed {
+		entries = slices.Insert(entries, 0, session(true))
 	}
-	return w.append("", session(true), store.Entry{Kind: store.KindState, Data: stateEvent{State: StateRunning}})
+	if w.origin != nil && !same(w.origin, w.past.origin) {
+		entries = append(entries, store.Entry{Kind: store.KindOrigin, Data: w.origin})
+	}
+	return w.append("", entries...)
 }
 
 // compare refuses to go on with a study that is about something else.

@@ -36,6 +36,7 @@ type StudyView struct {
 	Waiting  []string        `json:"waiting"` // winners that nobody approved yet
 	Stopped  []authorEvent   `json:"stopped"` // authors that were asked no more on any card
 	Result   json.RawMessage `json:"result"`
+	Origin   json.RawMessage `json:"origin"` // what a command needs to make the model again; null: a program made it
 }
 
 // SpendView is what a study took.
@@ -143,6 +144,9 @@ func View(s *store.Store, id string) (*StudyView, error) {
 	view := &StudyView{StudyLine: line(s, study, past), Pins: study.Pins, Running: s.Running(id), Runs: []RunView{}, Result: past.result,
 		Spend: SpendView{past.spent.Seconds, past.spent.USD, past.judged, past.calls, past.tokensIn, past.tokensOut}, Approved: []string{}, Waiting: []string{},
 		Stopped: past.stopped()}
+	if view.Origin = past.origin; view.Origin == nil {
+		view.Origin = json.RawMessage("null")
+	}
 	if view.Result == nil {
 		view.Result = json.RawMessage("null")
 	}

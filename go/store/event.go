@@ -42,6 +42,7 @@ const (
 	KindApproval   = "approval"   // winners that a person approved
 	KindResult     = "result"     // the report
 	KindState      = "state"      // the study's state
+	KindOrigin     = "origin"     // what a command needs to make the model again
 	KindFacts      = "facts"      // what a device said of itself when it was opened
 )
 

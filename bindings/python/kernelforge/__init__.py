@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from ._pack import apply, approve, disabled, restore
     from ._profile import profile
     from ._stats import dump_stats, explain, stats
+    from ._study import Study
     from ._verify import verify
     from .errors import KernelForgeError
 
 __version__ = "0.1.0"
 __all__ = [
     "KernelForgeError",
+    "Study",
     "apply",
     "approve",
     "disabled",
@@ -38,6 +40,7 @@ __all__ = [
 
 _HOME = {
     "KernelForgeError": "errors",
+    "Study": "_study",
     "apply": "_pack",
     "approve": "_pack",
     "disabled": "_pack",

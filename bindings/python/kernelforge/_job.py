@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core, _ext, _interrupts, _needs, _outcome, _pack, _pins, _search, _settings, _studies
 from ._inputs import device_of, forward_of
@@ -26,6 +26,9 @@ from ._progress import Progress
 from ._report import Report
 from ._state import kept
 from .errors import EnvironmentFault, Interrupted, UsageFault
+
+if TYPE_CHECKING:
+    from .referee import Referee
 
 log = logging.getLogger("kernelforge")
 
@@ -58,6 +61,8 @@ class Asked:
     progress: str | bool
     name: str
     note: str
+    origin: dict[str, Any] | None = None  # what a command needs to make the model again
+    attend: bool = False  # nobody proposes: candidates from outside are judged
 
     def __post_init__(self) -> None:
         if self.study is not None and not re.fullmatch(_STUDY_NAME, self.study):
@@ -118,8 +123,9 @@ class Job:
     """One call of `optimize`. What the machine lacks and what the inputs lack is found before anything is measured."""
 
     def __init__(self, model: Any, inputs: Any, asked: Asked) -> None:
-        self.started = time.monotonic()
+        self.started, self.begun = time.monotonic(), False
         self.asked = asked
+        self.interrupts = _interrupts.Interrupts()
         self.model, self.inputs = model, inputs
         self.forward = forward_of(model, inputs)
         self.place = device_of(model, inputs)
@@ -148,7 +154,6 @@ class Job:
 
     def run(self) -> Report:
         """Carry out the steps; return the report."""
-        self.begun = False
         try:
             with (
                 _interrupts.handled(f"optimize `{self.asked.name}`", _GOES_ON) as self.interrupts,
@@ -165,6 +170,18 @@ class Job:
             ) from None
 
     def _run(self) -> Report:
+        stored = self.begin()
+        if stored is None:
+            return _outcome.finish(self, self._drive() if self.cards else _search.Outcome({}))
+        answers = self._answers(stored)
+        if answers and (report := _outcome.again(self, stored["result"])):
+            log.info("study `%s` is finished: its pack serves again", self.study)
+            return report
+        self.keep_cards(stored)
+        return _outcome.finish(self, _search.Outcome({}) if answers else self._drive(), written=answers)
+
+    def begin(self) -> dict[str, Any] | None:
+        """Profile the model, choose cards, name the study; return what the store has of it, if that is about the same calls."""
         self.bar = Progress(self.asked.progress)
         self.bar.say(f"profiling {self.asked.name}")
         with _pack.disabled():
@@ -182,15 +199,9 @@ class Job:
         if self.asked.fresh and _studies.find(self.study, self.store):
             _core.call("store.clear", store=self.store, study=self.study)
         stored = _studies.load(self.study, self.store) if _studies.find(self.study, self.store) else None
-        if stored is None:
-            return _outcome.finish(self, self._drive() if self.cards else _search.Outcome({}))
-        self._refuse_others(stored)
-        answers = self._answers(stored["result"])
-        if answers and (report := _outcome.again(self, stored["result"])):
-            log.info("study `%s` is finished: its pack serves again", self.study)
-            return report
-        self._keep_cards({r["card"] for r in stored["runs"]})
-        return _outcome.finish(self, _search.Outcome({}) if answers else self._drive(), written=answers)
+        if stored is not None:
+            self._refuse_others(stored)
+        return stored
 
     def lap(self, what: str, *, since: float) -> None:
         """Note how long a step took, unless Ctrl-C came in it. since: on the monotonic clock."""
@@ -204,33 +215,45 @@ class Job:
     # ---- what is searched ---------------------------------------------------------------------------------------
 
     def _choose(self) -> dict[str, str]:
-        """Split the cards into those to search and those that eager keeps; return the reasons of the latter."""
+        """Split the cards into those of the study and those that eager keeps; return the reasons of the latter.
+
+        A card that no template serves is in the study too, open to authors: it costs nothing until one proposes.
+        """
         templates = {o["overload"] for o in self.extension.op_table() if o["template"]}
         reasons: dict[str, str] = {}
+        self.open: set[str] = set()
         for card in self.profile.cards:
-            if card["overload"] not in templates:
-                reasons[card["id"]] = "no template serves it"
-            elif not self.asked.wants(card["overload"]):
+            if not self.asked.wants(card["overload"]):
                 reasons[card["id"]] = "not asked for"
             elif card["share"] < self.asked.min_share:
                 reasons[card["id"]] = f"below {100 * self.asked.min_share:g} % of the forward"
             elif self.place.cuda and (lacks := _needs.lacking(card, self.place)):
                 reasons[card["id"]] = lacks
+            if card["overload"] in templates:
+                continue
+            if card["id"] in reasons:
+                reasons[card["id"]] = "no template serves it"
+            else:
+                self.open.add(card["id"])
         self.cards = [c for c in self.profile.cards if c["id"] not in reasons]
         return reasons
 
-    def _keep_cards(self, began: set[str]) -> None:
+    def keep_cards(self, stored: dict[str, Any]) -> None:
         """Give a study the cards it began with: shares near `min_share` would else change the set from call to call."""
+        began = {r["card"] for r in stored["runs"]}
         more = [
             c["overload"]
             for c in self.cards
-            if c["id"] not in began and c["share"] >= 2 * self.asked.min_share
+            if c["id"] not in began | self.open and c["share"] >= 2 * self.asked.min_share
         ]
         if more:
             raise UsageFault(
                 f"resume the study `{self.study}`: it began without {', '.join(sorted(set(more)))} (asked for now)",
                 hint="give it another name with study=..., or begin it again with fresh=True",
             )
+        self.reasons |= dict.fromkeys(
+            self.open - began, "the study began without it, and no template serves it"
+        )
         self.cards = [c for c in self.profile.cards if c["id"] in began]
 
     def _name(self, calls: Any) -> str:
@@ -260,8 +283,11 @@ class Job:
             hint="give this one another name with study=..., or begin again with fresh=True; the same model under another name: pass name=...",
         )
 
-    def _answers(self, result: dict[str, Any] | None) -> bool:
-        """Return whether a stored result answers this call: nothing else asked, no larger budget than was used."""
+    def _answers(self, stored: dict[str, Any]) -> bool:
+        """Return whether a stored result answers this call: nothing else asked, no larger budget than was used, nothing judged since."""
+        result = stored["result"]
+        if any(r["state"] == "started" for r in stored["runs"]):
+            return False  # candidates came from outside, and what they are worth was not confirmed
         if not result or result["pins"] != self.pins or result.get("identity") != self.identity:
             return False
         if (result["outputs"] or {}).get("status", "ok") not in OUTPUTS_PASS:
@@ -289,39 +315,49 @@ class Job:
     # ---- a search -----------------------------------------------------------------------------------------------
 
     def _drive(self) -> _search.Outcome:
+        request, begin = self.request(), time.monotonic()
+        with _search.opened(self.study, "study.start", **request), self.referee() as referee:
+            outcome = _search.drive(self.study, referee.execute, self.bar)
+        self.account(outcome, begin)
+        return outcome
+
+    def request(self) -> dict[str, Any]:
+        """Return what `study.start` is told; memory of what it will not need is given back."""
+        a = self.asked
+        self.bar.names = {c["id"]: c["overload"].removeprefix("aten::") for c in self.cards}
+        self.profile.forget_payloads({c["id"] for c in self.cards} - (set() if a.attend else self.open))
+        self.place.trim()
+        self.begun = True
+        return {
+            "store": self.store,
+            "study": self.study,
+            "target": self.place.target,
+            "model": a.name,
+            "cards": self.cards,
+            "pins": self.pins,
+            "settings": self._settings(),
+            **({} if a.origin is None else {"origin": a.origin}),
+        }
+
+    def referee(self) -> Referee:
+        """Return what carries out the tasks of the study, a context manager."""
         from .referee import Referee
 
-        self.bar.names = {c["id"]: c["overload"].removeprefix("aten::") for c in self.cards}
-        self.profile.forget_payloads({c["id"] for c in self.cards})
-        self.place.trim()
-        begin, self.begun = time.monotonic(), True
-        with (
-            _search.opened(
-                self.study,
-                "study.start",
-                store=self.store,
-                study=self.study,
-                target=self.place.target,
-                model=self.asked.name,
-                cards=self.cards,
-                pins=self.pins,
-                settings=self._settings(),
-            ),
-            Referee(
-                self.profile,
-                self.forward,
-                seed=self.asked.seed,
-                model=self.model,
-                inputs=self.inputs,
-                place=self.place,
-            ) as referee,
-        ):
-            outcome = _search.drive(self.study, referee.execute, self.bar)
+        return Referee(
+            self.profile,
+            self.forward,
+            seed=self.asked.seed,
+            model=self.model,
+            inputs=self.inputs,
+            place=self.place,
+        )
+
+    def account(self, outcome: _search.Outcome, begin: float) -> None:
+        """Note how long search and confirmation took. begin: of the search, on the monotonic clock."""
         spent = {kind: round(s, 1) for kind, s in sorted(outcome.seconds.items(), key=lambda x: -x[1])}
         log.info("seconds of the referee by task: %s", spent)
         confirm = sum(outcome.seconds.get(kind, 0.0) for kind in _CONFIRMS)
         self.seconds["search"], self.seconds["confirm"] = time.monotonic() - begin - confirm, confirm
-        return outcome
 
     def _settings(self) -> dict[str, Any]:
         a = self.asked
@@ -332,6 +368,7 @@ class Job:
             "review": a.review,
             "exact": a.exact,
             "processes": a.processes,
+            **({"attend": True} if a.attend else {}),
             "worker": str(_core.WORKER),
             "runtime": str(_core.RUNTIME),
             "cache": str(self.cache),

@@ -44,6 +44,7 @@ def optimize(
     progress: str | bool = "auto",
     name: str | None = None,
     note: str = "",
+    origin: dict[str, Any] | None = None,
 ) -> Model:
     """Search faster kernels for a model's operators and serve those whose gain was confirmed; return the same model.
 
@@ -69,6 +70,7 @@ def optimize(
         fresh: forget what the study has and begin again.
         progress: "auto" (a bar on terminals), True or False.
         name, note: what reports call the model, and what they say about it.
+        origin: what `kernelforge ask` and `submit` need to make the model again (`_study.origin_of`); commands give it.
 
     Raises:
         UsageFault, ModelFault: no inputs, inputs on several devices, a model that raises, a study that is about another model or other calls.
@@ -103,6 +105,7 @@ def optimize(
         progress=progress,
         name=name or name_of(model),
         note=note,
+        origin=origin,
     )
     with _ext.measuring():
         report = Job(model, inputs, asked).run()

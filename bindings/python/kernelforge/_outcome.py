@@ -251,7 +251,8 @@ def _whole_model(job: Job, switch: Callable[[bool], None], seen: dict[str, Any] 
 def _why_not(job: Job, plans: list[dict[str, Any]]) -> str:
     if plans:
         return "winners wait for approval"
-    return "no operator gained enough to be served" if job.cards else "no operator was worth a search"
+    searched = [c for c in job.cards if c["id"] not in job.open]
+    return "no operator gained enough to be served" if searched else "no operator was worth a search"
 
 
 def _reasons(

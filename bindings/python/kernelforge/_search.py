@@ -60,53 +60,94 @@ def opened(study: str, operation: str, /, **request: Any) -> Iterator[None]:
             interrupts.look()  # one that came with the last answer
 
 
+class Search:
+    """A study that was started, as its user's process sees it: what happened, and the referee's tasks.
+
+    Args:
+        execute: carries out one task of docs/formats.md, `tasks`, and returns its result.
+        watch: is called with each event, in order.
+    """
+
+    def __init__(
+        self,
+        study: str,
+        execute: Callable[[dict[str, Any]], dict[str, Any]],
+        progress: Progress,
+        watch: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
+        self.study, self.progress, self.outcome, self.done = study, progress, Outcome({}), False
+        self._execute, self._watch = execute, watch
+
+    def step(self) -> None:
+        """Wait a moment for what is new, and carry out the tasks that wait.
+
+        Raises:
+            KernelForgeError: the study failed (a broken harness, a full disk): what was measured is saved.
+        """
+        answer = _core.call("study.poll", study=self.study, timeout_ms=_POLL_MS)
+        self.outcome.progress = answer["progress"]
+        for event in answer["events"]:
+            log.debug("%s", event)
+            if self._watch is not None:
+                self._watch(event)
+        self.progress.show(answer["progress"])
+        for task in answer["tasks"]:
+            _carry_out(self.study, task, self._execute, self.outcome)
+        if answer["state"] == "failed":
+            error = answer["error"]
+            raise from_core(error["code"], error["text"], error["hint"] or _resume(self.study))
+        self.done = answer["state"] == "done"
+
+    def finish(self) -> None:
+        """End after the running measurement; what was judged is saved, what is to be confirmed waits for the next call."""
+        _core.call("study.cancel", study=self.study, now=False)
+
+    def conclude(self) -> None:
+        """Tell a study that attends to judge what waits, confirm its winners and end."""
+        _core.call("study.conclude", study=self.study)
+
+    def stop(self) -> None:
+        """Stop at once; the core has given back what it holds when this returns."""
+        self.progress.clear()
+        _stop(self.study)
+
+    def close(self) -> None:
+        """Forget the study."""
+        self.progress.clear()
+        with contextlib.suppress(KernelForgeError):
+            _core.call("study.close", study=self.study)
+
+
 def drive(
     study: str,
     execute: Callable[[dict[str, Any]], dict[str, Any]],
     progress: Progress,
     watch: Callable[[dict[str, Any]], None] | None = None,
 ) -> Outcome:
-    """Run a study that is `opened` to its end.
-
-    Args:
-        execute: carries out one task of docs/formats.md, `tasks`, and returns its result.
-        watch: is called with each event, in order.
+    """Run a study that is `opened` to its end. The arguments are those of `Search`.
 
     Raises:
         Interrupted: after Ctrl-C; what was measured is saved.
         KernelForgeError: the study failed (a broken harness, a full disk): what was measured is saved as well.
     """
-    outcome = Outcome({})
+    search = Search(study, execute, progress, watch)
     asked = False
     try:
         with _interrupts.handled(f"search `{study}`", _GOES_ON) as interrupts:
-            while True:
+            while not search.done:
                 if interrupts.count and not asked:
                     asked = True
                     progress.say("finishing the running measurement; Ctrl-C again stops at once")
-                    _core.call("study.cancel", study=study, now=False)
-                answer = _core.call("study.poll", study=study, timeout_ms=_POLL_MS)
-                outcome.progress = answer["progress"]
-                for event in answer["events"]:
-                    log.debug("%s", event)
-                    if watch is not None:
-                        watch(event)
-                progress.show(answer["progress"])
-                for task in answer["tasks"]:
-                    _carry_out(study, task, execute, outcome)
-                if answer["state"] == "failed":
-                    error = answer["error"]
-                    raise from_core(error["code"], error["text"], error["hint"] or _resume(study))
-                if answer["state"] == "done":
-                    break
+                    search.finish()
+                search.step()
         if asked:
-            raise Interrupted(_saved(study, outcome.progress))
-        progress.show(outcome.progress, force=True)
-        return outcome
+            raise Interrupted(_saved(study, search.outcome.progress))
+        progress.show(search.outcome.progress, force=True)
+        return search.outcome
     except Interrupted:
         raise
     except KeyboardInterrupt:
-        raise Interrupted(_saved(study, outcome.progress)) from None
+        raise Interrupted(_saved(study, search.outcome.progress)) from None
     finally:
         progress.clear()
 

@@ -7,6 +7,9 @@ import (
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/forge"
+	"github.com/kernelforge/kernelforge/go/host"
+	"github.com/kernelforge/kernelforge/go/propose"
+	"github.com/kernelforge/kernelforge/go/propose/brief"
 	"github.com/kernelforge/kernelforge/go/store"
 )
 
@@ -37,6 +40,51 @@ type nodeRequest struct {
 func showNode(request nodeRequest) (any, error) {
 	return withStore(request.Store, func(s *store.Store) (any, error) {
 		return forge.Node(s, request.Study, request.Run, request.Node)
+	})
+}
+
+func listCards(request storedStudyRequest) (any, error) {
+	return withStore(request.Store, func(s *store.Store) (any, error) { return forge.Cards(s, request.Study) })
+}
+
+type briefRequest struct {
+	Store  string `json:"store"`
+	Study  string `json:"study"`
+	Run    string `json:"run"`
+	Parent int    `json:"parent"`
+}
+
+// tellBrief tells what a person or an agent may know before a candidate: the same that any author is told.
+func tellBrief(request briefRequest) (any, error) {
+	return withStore(request.Store, func(s *store.Store) (any, error) {
+		told, err := forge.Brief(s, request.Study, request.Run, request.Parent, factsHere)
+		if err != nil {
+			return nil, err
+		}
+		b := brief.Of(told, nil)
+		return map[string]any{"brief": b, "text": brief.Text(b)}, nil
+	})
+}
+
+// factsHere are this machine's, for a card of the host. Those of a device stand in the log: the core opens none here.
+func factsHere(c *card.Card) propose.Facts {
+	if c.Target != "host" {
+		return propose.Facts{}
+	}
+	return host.ThisMachine("/").Facts(c.Threads)
+}
+
+type guestRequest struct {
+	Store     string `json:"store"`
+	Study     string `json:"study"`
+	Run       string `json:"run"`
+	Candidate string `json:"candidate"`
+}
+
+// answerGuest says what became of a candidate from outside.
+func answerGuest(request guestRequest) (any, error) {
+	return withStore(request.Store, func(s *store.Store) (any, error) {
+		return forge.AnswerOf(s, request.Study, request.Run, request.Candidate)
 	})
 }
 

@@ -37,6 +37,7 @@ type startRequest struct {
 	Cards    []json.RawMessage `json:"cards"`
 	Pins     map[string]any    `json:"pins"`
 	Settings forge.Settings    `json:"settings"`
+	Origin   json.RawMessage   `json:"origin,omitempty"`
 	// Candidates are judged and nothing else; none: templates propose.
 	Candidates []json.RawMessage `json:"candidates,omitempty"`
 	Authors    []authorRequest   `json:"authors,omitempty"` // who compete with the templates
@@ -91,7 +92,7 @@ func startStudy(request startRequest) (any, error) {
 		return nil, errors.Join(err, opened.Close())
 	}
 	study, err := forge.Start(forge.Config{Store: opened, Study: about, Settings: request.Settings, Facts: facts, Proposer: proposer,
-		Authors: authors, Recording: recording,
+		Authors: authors, Recording: recording, Origin: request.Origin,
 		Judge: judgeOf(about, request.Settings)})
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())

@@ -94,6 +94,14 @@ func TestABriefTellsTheCallTheParentAndWhatFailed(t *testing.T) {
 		t.Errorf("names %v, arguments %+v", values, b.Card.Variants[0].Arguments)
 	}
 
+	text := Text(b)
+	for _, words := range []string{"aten::addmm", "mat2: float32 [16 8] strides [1 16] aligned to 16 bytes", "alpha = 1", "mat1_size1=16", "20 % of a copy's speed",
+		"tiles of 8", failed.Verdict.Detail, "ceildiv(out0_numel, threads)", "eager 20 us"} {
+		if !strings.Contains(text, words) {
+			t.Errorf("the text does not say `%s`:\n%s", words, text)
+		}
+	}
+
 	hidden := Of(from, func(v card.Verdict) string { return "wrong value" })
 	if hidden.Siblings[0].Why != "wrong value" {
 		t.Errorf("a filter of details leaves %q", hidden.Siblings[0].Why)

@@ -54,6 +54,9 @@ type proposer struct{ facts propose.Facts }
 // New makes the proposer. facts are used for briefs that name no target.
 func New(facts propose.Facts) propose.Proposer { return proposer{facts} }
 
+// Serves says whether any family applies to a card.
+func (t proposer) Serves(c *card.Card) bool { return len(Applicable(c)) > 0 }
+
 // Propose returns a candidate that is not in the tree yet, or propose.ErrExhausted.
 func (t proposer) Propose(ctx context.Context, brief propose.Brief) (card.Candidate, error) {
 	if err := ctx.Err(); err != nil {

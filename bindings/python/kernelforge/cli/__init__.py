@@ -27,6 +27,8 @@ COMMANDS = {
     "run": "run a script with packs applied, without changing it",
     "report": "show the result of a study",
     "explain": "show for each call of a model which plan serves it, or why eager runs",
+    "ask": "tell what an author must know to write a kernel for an operator of a study",
+    "submit": "have a kernel judged as a candidate of a study, and serve it if it is faster",
     "show": "show the studies, the runs of one, or one node with its source",
     "repro": "write a failing candidate as a folder that runs alone and fails again",
     "verify": "judge a pack again on this machine, in a fresh process",

@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     from .. import _pack
     from .._job import CANDIDATES, PROCESSES
     from .._optimize import optimize, report
+    from .._study import origin_of
 
     if args.html:
         _settings.file_place(args.html, "--html")
@@ -55,24 +56,28 @@ def run(args: argparse.Namespace) -> int:
     made = options.made_from(args)
     if made.note:
         options.say(made.note)
+    asked = {
+        "ops": args.ops if args.ops == "auto" else [p.strip() for p in args.ops.split(",")],
+        "min_share": args.min_share,
+        "candidates": args.candidates or CANDIDATES,
+        "max_seconds": args.budget_s,
+        "tier": args.tier,
+        "review": args.review,
+        "exact": args.exact,
+        "processes": PROCESSES if args.processes is None else args.processes,
+    }
     with torch.no_grad():
         optimize(
             made.model,
             made.inputs,
             study=args.study,
             store=args.store,
-            ops=args.ops if args.ops == "auto" else [p.strip() for p in args.ops.split(",")],
-            min_share=args.min_share,
-            candidates=args.candidates or CANDIDATES,
-            max_seconds=args.budget_s,
             seed=args.seed,
-            tier=args.tier,
-            review=args.review,
-            exact=args.exact,
-            processes=PROCESSES if args.processes is None else args.processes,
             out=args.out,
             name=made.name,
             note=made.note,
+            origin=origin_of(options.wanted(args), args.threads, asked),
+            **asked,
         )
     result = report(made.model)
     if args.html:

@@ -78,6 +78,11 @@ def study_of(name: str | None, args: argparse.Namespace) -> str | None:
     return next((str(s["study"]) for s in known if s["model"] == model), name)
 
 
+def wanted(args: argparse.Namespace) -> Wanted:
+    """Return the model that the options name."""
+    return Wanted(args.model, args.batch, args.dtype, args.channels_last, args.device, args.seed)
+
+
 def made_from(args: argparse.Namespace) -> Made:
     """Return the model and inputs that the options name, with torch's threads set."""
     check_device(args.device)
@@ -85,8 +90,7 @@ def made_from(args: argparse.Namespace) -> Made:
 
     if args.threads is not None:
         torch.set_num_threads(args.threads)
-    wanted = Wanted(args.model, args.batch, args.dtype, args.channels_last, args.device, args.seed)
-    return make(wanted)
+    return make(wanted(args))
 
 
 def dtype(text: str) -> str:

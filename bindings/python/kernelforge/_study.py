@@ -1,0 +1,398 @@
+"""A study that is open for candidates from outside: `ask` what is known of an operator, `tell` a kernel, get its verdict.
+
+It owns the loop between a caller who brings candidates and the core that judges them, and how a command makes a study's model again. It refuses to
+propose anything: the caller does. Candidates travel by the study's inbox, so several callers, this process or others, may bring them at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import _core, _ext, _outcome, _search, _settings, _studies
+from ._inputs import name_of
+from ._job import CANDIDATES, PROCESSES, Asked, Job
+from ._report import Report
+from ._state import kept
+from .errors import RefereeFault, UsageFault
+
+WAITING, UNJUDGED = "waiting", "unjudged"
+_LOOK_SECONDS = 0.5  # between looks at a verdict that another process will bring
+_ASKED = ("ops", "min_share", "candidates", "max_seconds", "tier", "review", "exact", "processes")
+
+
+class Study:
+    """A model's study, opened for candidates of a person, a coding agent or a program.
+
+    Use it as a context manager: leaving it confirms the best candidates and serves those that are shown to be faster; an exception on the way out
+    only saves. `report` is there afterwards. The arguments are those of `kernelforge.optimize`; nothing is searched.
+
+    Raises:
+        UsageFault, ModelFault, EnvironmentFault, LockedFault: as `optimize` does.
+
+    Example:
+        >>> with kernelforge.Study(model, (x,), ops="addmm") as study:
+        ...     brief = study.ask("addmm")
+        ...     verdict = study.tell("addmm", source, spec, idea="tiles of 8 rows")
+        >>> print(verdict["verdict"]["status"], study.report)
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        inputs: Any,
+        *,
+        study: str | None = None,
+        store: str | os.PathLike[str] | None = None,
+        ops: str | Sequence[str] = "auto",
+        min_share: float = 0.01,
+        seed: int = 0,
+        tier: int | None = None,
+        review: bool = False,
+        exact: bool = False,
+        processes: int = PROCESSES,
+        out: str | os.PathLike[str] | None = None,
+        progress: str | bool = "auto",
+        name: str | None = None,
+        note: str = "",
+    ) -> None:
+        asked = Asked(
+            study=study,
+            store=_settings.store_path(store),
+            ops=ops if isinstance(ops, str) else tuple(sorted(ops)),
+            min_share=min_share,
+            candidates=CANDIDATES,
+            max_seconds=None,
+            seed=seed,
+            tier=tier,
+            review=review,
+            exact=exact,
+            processes=processes,
+            out=out,
+            fresh=False,
+            progress=progress,
+            name=name or name_of(model),
+            note=note,
+        )
+        self._open(model, inputs, asked)
+
+    @classmethod
+    def again(
+        cls,
+        study: str,
+        store: str | os.PathLike[str] | None = None,
+        *,
+        model: str | None = None,
+        progress: str | bool = "auto",
+    ) -> Study:
+        """Open a study that `kernelforge optimize MODEL` began, with the same model and the same wishes.
+
+        Args:
+            model: where the model is now, as for the command; None: as the study recorded it, a file in the current folder.
+
+        Raises:
+            UsageFault: there is no such study, or a program began it: that program can open it with `Study(...)`.
+        """
+        return cls.reopened(*made_again(study, store, model, progress))
+
+    @classmethod
+    def reopened(cls, model: Any, inputs: Any, asked: Asked) -> Study:
+        """Open a study for a model that was made again."""
+        self = cls.__new__(cls)
+        self._open(model, inputs, asked)
+        return self
+
+    def _open(self, model: Any, inputs: Any, asked: Asked) -> None:
+        self.report: Report | None = None
+        self._new_plans = False
+        self._stack = contextlib.ExitStack()
+        self._job = Job(model, inputs, dataclasses.replace(asked, attend=True))
+        with self._inside():
+            stored = self._job.begin()
+            if stored is not None:
+                self._job.keep_cards(stored)
+            if not self._job.cards:
+                raise UsageFault(
+                    f"open a study of `{asked.name}`: no operator is worth a search",
+                    hint="`kernelforge profile` shows them; ops=... and min_share=... choose others",
+                )
+            self._began = time.monotonic()
+            execute = self._stack.enter_context(self._job.searching())
+        self.name, self.store = self._job.study, self._job.store
+        self._search = _search.Search(self.name, execute, self._job.bar, self._watch)
+
+    @contextlib.contextmanager
+    def _inside(self) -> Iterator[None]:
+        """Run something of the study: the model's state, the device and the process's one measurement are taken for that time only."""
+        job = self._job
+        with _ext.measuring(), job.place.current(), kept(job.model, job.inputs, job.place):
+            yield
+
+    def _watch(self, event: dict[str, Any]) -> None:
+        self._new_plans = self._new_plans or event["kind"] in ("plan", "decision")
+
+    def cards(self) -> list[dict[str, Any]]:
+        """Return the study's operators, the most worthwhile first: [{"card", "overload", "share", "eager_us", "best", "nodes"}]."""
+        return cards(self.name, self.store)
+
+    def ask(self, card: str, *, parent: int = 0) -> dict[str, Any]:
+        """Return what an author is told before it writes a candidate (docs/formats.md, `brief`); `text` is the same for people.
+
+        Args:
+            card: a card's id, or a part of its operator's name that fits one card alone.
+            parent: the node to improve on; 0 is eager.
+        """
+        return ask(self.name, self.store, card, parent)
+
+    def tell(
+        self,
+        card: str,
+        source: str,
+        spec: Mapping[str, Any],
+        *,
+        parent: int = 0,
+        idea: str = "",
+        author: str = "person",
+    ) -> dict[str, Any]:
+        """Have a candidate judged, and return its answer (docs/formats.md, `store.answer`): `answer["verdict"]` says how it ended.
+
+        Args:
+            source: the kernel's code.
+            spec: its launch spec.
+            idea: what differs from the parent, in words.
+            author: "person" or "agent".
+
+        Raises:
+            UsageFault: the spec is malformed, there is no such card or parent, the source is too large.
+            RefereeFault: the card cannot be judged here.
+        """
+        sent = submit(self.name, self.store, card, source, spec, parent=parent, idea=idea, author=author)
+        return self.answer(sent["card"], sent["candidate"])
+
+    def answer(self, card: str, candidate: str) -> dict[str, Any]:
+        """Wait for the answer to a candidate that was submitted. card, candidate: their ids."""
+        while True:
+            answer = answer_of(self.name, self.store, card, candidate)
+            if answer["state"] == UNJUDGED:
+                raise RefereeFault(f"judge `{candidate}` on the card `{card}`: {answer['why']}")
+            if answer["state"] != WAITING:
+                return answer
+            self.pump()
+
+    def pump(self) -> None:
+        """Judge what waits, for a moment."""
+        with self._inside():
+            self._search.step()
+
+    def close(self, *, serve: bool = True) -> Report | None:
+        """End the study: confirm the best candidates and serve those that are faster; return the report if anything changed.
+
+        Args:
+            serve: False only saves; the next call of `optimize`, or of `Study`, confirms.
+        """
+        try:
+            with self._inside():
+                try:
+                    if serve:
+                        self._search.conclude()
+                    else:
+                        self._search.finish()
+                    while not self._search.done:
+                        self._search.step()
+                finally:
+                    self._search.close()
+                    self._stack.close()
+                self._job.account(self._search.outcome, self._began)
+                if serve and self._new_plans:
+                    self.report = _outcome.finish(self._job, self._search.outcome)
+        finally:
+            self._stack.close()
+        return self.report
+
+    def stop(self) -> None:
+        """Stop at once; what was judged is saved."""
+        try:
+            self._search.stop()
+        finally:
+            self._search.close()
+            self._stack.close()
+
+    def terminated(self) -> None:
+        """End as SIGTERM ends a search."""
+        _search.terminated(self._search)
+
+    def __enter__(self) -> Study:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if self._search.done:
+            return
+        if kind is None:
+            self.close()
+        else:
+            self.stop()
+
+
+# ---- what is stored ---------------------------------------------------------------------------------------------
+
+
+def cards(study: str, store: str | os.PathLike[str] | None) -> list[dict[str, Any]]:
+    """Return the operators of a stored study, the most worthwhile first."""
+    path = str(_settings.store_path(store))
+    return list(_core.call("store.cards", store=path, study=study)["value"])
+
+
+def card_of(study: str, store: str | os.PathLike[str] | None, card: str) -> str:
+    """Return the id of the card that is meant: by its id, or by a part of its operator's name.
+
+    Raises:
+        UsageFault: none fits, or several do.
+    """
+    known = cards(study, store)
+    fit = [c for c in known if card == c["card"] or card in (c["overload"], c["overload"].partition("::")[2])]
+    fit = fit or [c for c in known if card in c["overload"]]
+    if len(fit) != 1:
+        names = ", ".join(f"{c['card']} ({c['overload']})" for c in fit or known)
+        found = "several cards fit" if fit else "no card fits"
+        raise UsageFault(
+            f"find the card `{card}` of `{study}`: {found} (found {names})", hint="give the card's id"
+        )
+    return str(fit[0]["card"])
+
+
+def ask(study: str, store: str | os.PathLike[str] | None, card: str, parent: int = 0) -> dict[str, Any]:
+    """Return the brief of a stored study's card."""
+    path = str(_settings.store_path(store))
+    told = _core.call("store.brief", store=path, study=study, run=card_of(study, store, card), parent=parent)
+    return {**told["brief"], "text": told["text"]}
+
+
+def submit(
+    study: str,
+    store: str | os.PathLike[str] | None,
+    card: str,
+    source: str,
+    spec: Mapping[str, Any],
+    *,
+    parent: int = 0,
+    idea: str = "",
+    author: str = "person",
+) -> dict[str, Any]:
+    """Send a candidate to a study: {"card", "candidate", "queued": another process runs the study}."""
+    path = str(_settings.store_path(store))
+    run = card_of(study, store, card)
+    candidate = {
+        "id": "",
+        "author": author,
+        "family": "",
+        "params": {},
+        "change": idea,
+        "source": source,
+        "spec": dict(spec),
+    }
+    sent = _core.call(
+        "store.submit", store=path, study=study, run=run, parent=parent, candidate=candidate, by=author
+    )
+    return {"card": run, **sent}
+
+
+def answer_of(study: str, store: str | os.PathLike[str] | None, card: str, candidate: str) -> dict[str, Any]:
+    """Return what became of a candidate. card, candidate: their ids."""
+    path = str(_settings.store_path(store))
+    return _core.call("store.answer", store=path, study=study, run=card, candidate=candidate)
+
+
+def wait(
+    study: str, store: str | os.PathLike[str] | None, card: str, candidate: str
+) -> dict[str, Any] | None:
+    """Wait for the answer that the process which runs the study brings; None if that process ended without one."""
+    while True:
+        runs = running(study, store)  # first: an answer may come while it ends
+        answer = answer_of(study, store, card, candidate)
+        if answer["state"] != WAITING:
+            return answer
+        if not runs:
+            return None
+        time.sleep(_LOOK_SECONDS)
+
+
+# ---- a model that is made again ---------------------------------------------------------------------------------
+
+
+def origin_of(wanted: Any, threads: int | None, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a study keeps of the command that began it. A file goes without its folder: a store that is passed on names none of its user's.
+
+    Args:
+        wanted: the model options, `_model.Wanted`.
+        threads: torch's threads that were asked for.
+        asked: arguments of `optimize`.
+    """
+    where, colon, factory = wanted.spec.rpartition(":")
+    spec = f"{Path(where).name}{colon}{factory}" if where.endswith(".py") else wanted.spec
+    return {
+        **dataclasses.asdict(wanted),
+        "spec": spec,
+        "threads": threads,
+        "asked": {k: asked[k] for k in _ASKED},
+    }
+
+
+def made_again(
+    study: str, store: str | os.PathLike[str] | None, model: str | None, progress: str | bool
+) -> tuple[Any, Any, Asked]:
+    """Return the model, its inputs and the wishes of a study that a command began.
+
+    Raises:
+        UsageFault: no such study, a program began it, or its file is not here.
+    """
+    from ._model import Wanted, make
+
+    stored = _studies.load(study, store)
+    origin = stored["origin"]
+    if origin is None:
+        raise UsageFault(
+            f"open the study `{study}`: a program began it, not `kernelforge optimize`, so its model cannot be made again here",
+            hint=f'open it in that program: `kernelforge.Study(model, inputs, study="{study}")`',
+        )
+    import torch
+
+    spec = model or origin["spec"]
+    where = spec.rpartition(":")[0]
+    if where.endswith(".py") and not Path(where).expanduser().is_file():
+        raise UsageFault(
+            f"open the study `{study}`: its model is `{origin['spec']}`, and there is no file `{where}` here",
+            hint="call this in the folder of that file, or name it with --model",
+        )
+    if origin["threads"] is not None:
+        torch.set_num_threads(origin["threads"])
+    options = {f.name: origin[f.name] for f in dataclasses.fields(Wanted)}
+    wanted = Wanted(**{**options, "spec": spec})
+    made = make(wanted)
+    asked, result = origin["asked"], stored["result"] or {}
+    ops = asked["ops"]
+    return (
+        made.model,
+        made.inputs,
+        Asked(
+            **{**asked, "ops": ops if isinstance(ops, str) else tuple(ops)},
+            study=study,
+            store=_settings.store_path(store),
+            seed=origin["seed"],
+            out=result.get("pack"),
+            fresh=False,
+            progress=progress,
+            name=stored["model"],
+            note=made.note,
+            origin=origin,
+        ),
+    )
+
+
+def running(study: str, store: str | os.PathLike[str] | None) -> bool:
+    """Return whether a process runs the study."""
+    return bool(_studies.load(study, store)["running"])
