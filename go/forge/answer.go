@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/propose"
@@ -251,4 +252,38 @@ func Cards(s *store.Store, id string) ([]CardLine, error) {
 		lines = append(lines, line)
 	}
 	return lines, nil
+}
+
+// FindCard gives the id of the card that is meant: by its id, its overload, or a part of that which fits one card alone.
+func FindCard(s *store.Store, id, name string) (string, error) {
+	study, err := s.Study(id)
+	if err != nil {
+		return "", err
+	}
+	var exact, near []*card.Card
+	for _, c := range study.Cards {
+		switch {
+		case c.ID == name:
+			return c.ID, nil
+		case c.Overload == name || strings.TrimPrefix(c.Overload, "aten::") == name:
+			exact = append(exact, c)
+		case name != "" && strings.Contains(c.Overload, name):
+			near = append(near, c)
+		}
+	}
+	fit, found := exact, "several cards fit"
+	if len(fit) == 0 {
+		fit = near
+	}
+	if len(fit) == 1 {
+		return fit[0].ID, nil
+	}
+	if len(fit) == 0 {
+		fit, found = study.Cards, "no card fits"
+	}
+	var names []string
+	for _, c := range fit {
+		names = append(names, c.ID+" ("+c.Overload+")")
+	}
+	return "", card.Fail(card.CodeNotFound, "give the card's id", "find the card `%s` of study `%s`: %s (there are %s)", name, id, found, strings.Join(names, ", "))
 }

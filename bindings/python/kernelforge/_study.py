@@ -248,21 +248,13 @@ def cards(study: str, store: str | os.PathLike[str] | None) -> list[dict[str, An
 
 
 def card_of(study: str, store: str | os.PathLike[str] | None, card: str) -> str:
-    """Return the id of the card that is meant: by its id, or by a part of its operator's name.
+    """Return the id of the card that is meant: by its id, its overload, or a part of that which fits one card alone.
 
     Raises:
         UsageFault: none fits, or several do.
     """
-    known = cards(study, store)
-    fit = [c for c in known if card == c["card"] or card in (c["overload"], c["overload"].partition("::")[2])]
-    fit = fit or [c for c in known if card in c["overload"]]
-    if len(fit) != 1:
-        names = ", ".join(f"{c['card']} ({c['overload']})" for c in fit or known)
-        found = "several cards fit" if fit else "no card fits"
-        raise UsageFault(
-            f"find the card `{card}` of `{study}`: {found} (found {names})", hint="give the card's id"
-        )
-    return str(fit[0]["card"])
+    path = str(_settings.store_path(store))
+    return str(_core.call("store.card", store=path, study=study, card=card)["card"])
 
 
 def ask(study: str, store: str | os.PathLike[str] | None, card: str, parent: int = 0) -> dict[str, Any]:

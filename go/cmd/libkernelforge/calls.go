@@ -49,6 +49,7 @@ var operations = map[string]operation{
 	"store.study":     operate(showStudy),
 	"store.node":      operate(showNode),
 	"store.cards":     operate(listCards),
+	"store.card":      operate(findCard),
 	"store.brief":     operate(tellBrief),
 	"store.answer":    operate(answerGuest),
 	"store.approve":   operate(approvePlans),
@@ -62,6 +63,10 @@ var operations = map[string]operation{
 	"redteam.start":   operate(startCorpus),
 	"rebuild.start":   operate(startRebuild),
 	"rebuild.poll":    operate(pollRebuild),
+	"mcp.start":       operate(startServer),
+	"mcp.poll":        operate(pollServer),
+	"mcp.trouble":     operate(troubleServer),
+	"mcp.stop":        operate(stopServer),
 	"key.make":        operate(makeKey),
 	"key.sign":        operate(sign),
 }

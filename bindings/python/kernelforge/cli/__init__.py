@@ -29,6 +29,7 @@ COMMANDS = {
     "explain": "show for each call of a model which plan serves it, or why eager runs",
     "ask": "tell what an author must know to write a kernel for an operator of a study",
     "submit": "have a kernel judged as a candidate of a study, and serve it if it is faster",
+    "mcp": "let a coding agent drive a study, by the Model Context Protocol",
     "show": "show the studies, the runs of one, or one node with its source",
     "repro": "write a failing candidate as a folder that runs alone and fails again",
     "verify": "judge a pack again on this machine, in a fresh process",
