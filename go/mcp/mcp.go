@@ -28,6 +28,7 @@ type Config struct {
 	Study   string
 	Version string                         // of kernelforge, for clients
 	Facts   func(*card.Card) propose.Facts // of this machine, for cards of the host
+	Details bool                           // verdicts with the elements and inputs at which a candidate failed, as people see them
 }
 
 // Server serves one study to any number of clients. Its methods may be called from any goroutine; none blocks.
@@ -175,6 +176,10 @@ func (s *Server) answer(cardID, candidate string) (answer *forge.Answer, err err
 	if err != nil {
 		return nil, err
 	}
+	if answer.Verdict != nil {
+		verdict := s.told(*answer.Verdict)
+		answer.Verdict = &verdict
+	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if answer.State != forge.AnswerWaiting {
@@ -183,4 +188,12 @@ func (s *Server) answer(cardID, candidate string) (answer *forge.Answer, err err
 		answer.State, answer.Why = forge.AnswerUnjudged, s.trouble
 	}
 	return answer, nil
+}
+
+// told is a verdict as clients may see it. What an agent reads may leave this machine, so values and seeds stay unless the user wishes otherwise.
+func (s *Server) told(v card.Verdict) card.Verdict {
+	if s.config.Details {
+		return v
+	}
+	return propose.Told(v)
 }

@@ -109,7 +109,7 @@ func (s *Server) getBrief(_ context.Context, _ *sdk.CallToolRequest, in onParent
 	err := s.on(in.Card, func(st *store.Store, id string) error {
 		known, err := forge.Brief(st, s.config.Study, id, in.Parent, s.config.Facts)
 		if err == nil {
-			b = brief.Of(known, nil)
+			b = brief.Of(known, func(v card.Verdict) string { return s.told(v).Detail })
 		}
 		return err
 	})
@@ -123,7 +123,8 @@ func (s *Server) getNode(_ context.Context, in onNode) (out any, err error) {
 	err = s.on(in.Card, func(st *store.Store, id string) error {
 		node, err := forge.Node(st, s.config.Study, id, in.Node)
 		if err == nil {
-			out = map[string]any{"node": in.Node, "candidate": node.Candidate, "verdict": node.Verdict, "lineage": node.Lineage, "log": node.Log}
+			verdict := s.told(node.Verdict)
+			out = map[string]any{"node": in.Node, "candidate": node.Candidate, "verdict": verdict, "lineage": node.Lineage}
 		}
 		return err
 	})

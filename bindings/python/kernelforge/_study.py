@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _core, _ext, _outcome, _search, _settings, _studies
+from . import _core, _ext, _interrupts, _outcome, _search, _settings, _studies
 from ._inputs import name_of
 from ._job import CANDIDATES, PROCESSES, Asked, Job
 from ._report import Report
 from ._state import kept
-from .errors import RefereeFault, UsageFault
+from .errors import KernelForgeError, RefereeFault, UsageFault
 
 WAITING, UNJUDGED = "waiting", "unjudged"
 _LOOK_SECONDS = 0.5  # between looks at a verdict that another process will bring
@@ -112,6 +112,7 @@ class Study:
         self._new_plans = False
         self._stack = contextlib.ExitStack()
         self._job = Job(model, inputs, dataclasses.replace(asked, attend=True))
+        self._search: _search.Search | None = None
         with self._inside():
             stored = self._job.begin()
             if stored is not None:
@@ -121,20 +122,37 @@ class Study:
                     f"open a study of `{asked.name}`: no operator is worth a search",
                     hint="`kernelforge profile` shows them; ops=... and min_share=... choose others",
                 )
+            self.name, self.store = self._job.study, self._job.store
             self._began = time.monotonic()
-            execute = self._stack.enter_context(self._job.searching())
-        self.name, self.store = self._job.study, self._job.store
-        self._search = _search.Search(self.name, execute, self._job.bar, self._watch)
+            referee = self._stack.enter_context(self._job.referee())
+            self._search = _search.Search(self.name, referee.execute, self._job.bar, self._watch)
+            _core.call("study.start", **self._job.request())
 
     @contextlib.contextmanager
     def _inside(self) -> Iterator[None]:
-        """Run something of the study: the model's state, the device and the process's one measurement are taken for that time only."""
+        """Do something of the study: the model's state, the device and the process's one measurement are taken for that time only. An interrupt in it
+        stops the study."""
         job = self._job
-        with _ext.measuring(), job.place.current(), kept(job.model, job.inputs, job.place):
-            yield
+        with (
+            _interrupts.handled(f"study of `{job.asked.name}`", "what was judged is saved"),
+            _ext.measuring(),
+            job.place.current(),
+            kept(job.model, job.inputs, job.place),
+        ):
+            try:
+                yield
+            except BaseException as e:
+                if not isinstance(e, KernelForgeError):
+                    self.stop()
+                raise
 
     def _watch(self, event: dict[str, Any]) -> None:
         self._new_plans = self._new_plans or event["kind"] in ("plan", "decision")
+
+    @property
+    def done(self) -> bool:
+        """Whether the study has ended."""
+        return self._search is None or self._search.done
 
     def cards(self) -> list[dict[str, Any]]:
         """Return the study's operators, the most worthwhile first: [{"card", "overload", "share", "eager_us", "best", "nodes"}]."""
@@ -185,7 +203,15 @@ class Study:
             self.pump()
 
     def pump(self) -> None:
-        """Judge what waits, for a moment."""
+        """Judge what waits, for a moment.
+
+        Raises:
+            UsageFault: the study has ended.
+        """
+        if self._search is None or self._search.done:
+            raise UsageFault(
+                f"judge a candidate of `{self.name}`: the study has ended", hint="open it again: Study(...)"
+            )
         with self._inside():
             self._search.step()
 
@@ -195,43 +221,40 @@ class Study:
         Args:
             serve: False only saves; the next call of `optimize`, or of `Study`, confirms.
         """
-        try:
-            with self._inside():
-                try:
-                    if serve:
-                        self._search.conclude()
-                    else:
-                        self._search.finish()
-                    while not self._search.done:
-                        self._search.step()
-                finally:
-                    self._search.close()
-                    self._stack.close()
-                self._job.account(self._search.outcome, self._began)
-                if serve and self._new_plans:
-                    self.report = _outcome.finish(self._job, self._search.outcome)
-        finally:
-            self._stack.close()
+        search = self._search
+        if search is None or search.done:
+            return self.report
+        with self._inside():
+            try:
+                if serve:
+                    search.conclude()
+                else:
+                    search.finish()
+                while not search.done:
+                    search.step()
+            finally:
+                self._end()
+            self._job.account(search.outcome, self._began)
+            if serve and self._new_plans:
+                self.report = _outcome.finish(self._job, search.outcome)
         return self.report
 
     def stop(self) -> None:
         """Stop at once; what was judged is saved."""
-        try:
+        if self._search is not None and not self._search.done:
             self._search.stop()
-        finally:
-            self._search.close()
-            self._stack.close()
+        self._end()
 
-    def terminated(self) -> None:
-        """End as SIGTERM ends a search."""
-        _search.terminated(self._search)
+    def _end(self) -> None:
+        if self._search is not None:
+            self._search.close()
+            self._search.done = True
+        self._stack.close()
 
     def __enter__(self) -> Study:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if self._search.done:
-            return
         if kind is None:
             self.close()
         else:

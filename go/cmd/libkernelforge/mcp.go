@@ -22,6 +22,8 @@ var servers struct {
 type serveRequest struct {
 	Store string `json:"store"`
 	Study string `json:"study"`
+	// Details are of failures: elements, values, seeds.
+	Details bool `json:"details,omitempty"`
 	// Stdio are descriptors that belong to the server from here on.
 	Stdio *struct {
 		In  int `json:"in"`
@@ -37,7 +39,7 @@ func startServer(request serveRequest) (any, error) {
 	if (request.Stdio == nil) == (request.HTTP == nil) {
 		return nil, card.Fail(card.CodeRequest, "", "serve study `%s`: expected `stdio` or `http`, and not both", request.Study)
 	}
-	server, err := mcp.New(mcp.Config{Store: request.Store, Study: request.Study, Version: version, Facts: factsHere})
+	server, err := mcp.New(mcp.Config{Store: request.Store, Study: request.Study, Version: version, Facts: factsHere, Details: request.Details})
 	if err != nil {
 		return nil, err
 	}

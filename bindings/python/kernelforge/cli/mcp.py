@@ -28,6 +28,11 @@ def add(p: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="with --http: variable that holds the token; default: one is made and printed once",
     )
+    p.add_argument(
+        "--details",
+        action="store_true",
+        help="tell agents the elements, values and seeds at which a candidate failed; default: which check and on what kind of input",
+    )
     p.add_argument("--model", help="where the study's model is now, if not in this folder: `file.py:factory`")
     options.add_store(p)
 
@@ -41,13 +46,13 @@ def run(args: argparse.Namespace) -> int:
     if args.http:
         token, told = _token(args.token_env)
         where = {"http": {"address": args.http, "token": token}}
-        server = _core.call("mcp.start", store=store, study=args.study, **where)
+        server = _core.call("mcp.start", store=store, study=args.study, details=args.details, **where)
         options.say(f"serving `{args.study}` at {server['url']}" + (f"\ntoken: {token}" if told else ""))
     else:
         ways = {"in": os.dup(0), "out": os.dup(1)}
         sys.stdout.flush()
         os.dup2(2, 1)  # what a model's file prints must not break the protocol
-        server = _core.call("mcp.start", store=store, study=args.study, stdio=ways)
+        server = _core.call("mcp.start", store=store, study=args.study, details=args.details, stdio=ways)
     return _Service(args, int(server["server"])).run()
 
 
@@ -73,10 +78,11 @@ class _Service:
         self.next_try = 0.0
 
     def run(self) -> int:
-        from .. import _core, _search
+        from .. import _core, _interrupts
 
-        try:
-            with _search.Interrupts() as interrupts:
+        with _interrupts.handled(f"mcp `{self.args.study}`", "what was judged is saved") as interrupts:
+            interrupts.patient = True  # the first Ctrl-C ends the service, the second what it still does
+            try:
                 while not interrupts.count:
                     state = _core.call("mcp.poll", server=self.server, timeout_ms=_POLL_MS)
                     if not state["serving"]:
@@ -89,14 +95,10 @@ class _Service:
                 if self.study is not None:
                     options.say("confirming what was found; Ctrl-C stops at once")
                     self._conclude()
-                return 0
-        except KeyboardInterrupt:
-            self._stop()
-            raise
-        except _search.Terminated:
-            if self.study is not None:
-                self.study.terminated()
-            raise
+            finally:
+                if self.study is not None:
+                    self.study.stop()
+        return 0
 
     def _open(self) -> None:
         """Make the study's model again, unless another process runs the study: that one judges."""
@@ -145,7 +147,3 @@ class _Service:
             report = self.study.close()
         if report is not None:
             options.say(str(report))
-
-    def _stop(self) -> None:
-        if self.study is not None:
-            self.study.stop()
