@@ -1,7 +1,9 @@
 // pool_test.cc: the partition is at::parallel_for's, every index is met once, and callers do not mix.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -106,6 +108,29 @@ TEST(Pool, LeavesDirtInStackAndRegistersOfEveryThread) {
   Found found;
   two.parallel.run(two.parallel.ctx, 0, 1, 1, look, &found);  // nothing is written any more; what is there is whatever it is
   EXPECT_FALSE(found.words.empty());
+}
+
+// What is kept in stack that no frame of another call reaches would tell a kernel how often it has run.
+TEST(PoolDeathTest, HasNoStackFarBelowAFrame) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  auto keep = [](int64_t parts, uintptr_t below) {
+    Pool two(2);
+    kfr_pool_dirty(two.pool, 0xFF);
+    two.parallel.run(
+        two.parallel.ctx, 0, parts, 1,
+        [](void* ctx, int64_t, int64_t) {
+          char here;
+          auto far = reinterpret_cast<uintptr_t>(&here) - *static_cast<uintptr_t*>(ctx);
+          *reinterpret_cast<volatile char*>(far) = 1;
+        },
+        &below);
+    _exit(0);
+  };
+  for (int64_t parts : {1, 2}) {
+    EXPECT_EXIT(keep(parts, 128 << 10), ::testing::ExitedWithCode(0), "");
+    for (uintptr_t below : {uintptr_t{384} << 10, uintptr_t{8} << 20, uintptr_t{60} << 20})
+      EXPECT_EXIT(keep(parts, below), ::testing::KilledBySignal(SIGSEGV), "");
+  }
 }
 
 }  // namespace

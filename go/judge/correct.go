@@ -115,7 +115,7 @@ func (t *trial) correct(ctx context.Context) (exact bool, err error) {
 		}
 		if before != nil {
 			if err := t.passed(*before, checked); err != nil {
-				return false, err
+				return false, t.byDirt(ctx, *before, turn-1, err)
 			}
 			exact = exact && checked.Exact
 			before = nil

@@ -1,7 +1,7 @@
 // kind: nan_leaks
 // call: where_fp32_odd
 // dies: wrong_value
-// gate: special
+// gate: special only
 // why: multiplies with the mask, so that what was not chosen leaks if it is not finite
 // spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "4096", "args": [{"slot": "condition"}, {"slot": "self"}, {"slot": "other"}, {"slot": "out0"}]}]}
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {

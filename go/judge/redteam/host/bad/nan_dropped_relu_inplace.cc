@@ -1,7 +1,7 @@
 // kind: nan_dropped
 // call: relu_bf16_inplace
 // dies: wrong_value
-// gate: special
+// gate: exhaustive
 // why: turns NaN with the sign bit into 0
 // spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "self_numel", "grain": "4096", "args": [{"slot": "self"}]}]}
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {

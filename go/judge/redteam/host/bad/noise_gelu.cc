@@ -1,7 +1,7 @@
 // kind: error_below_limit
 // call: gelu_fp32_odd
 // dies: wrong_value
-// gate: values
+// gate: values only
 // why: adds three units of noise of changing sign to each result: every element passes, all together do not
 // spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "4096", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {

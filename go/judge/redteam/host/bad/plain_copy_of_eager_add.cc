@@ -1,7 +1,7 @@
 // kind: no_gain
 // call: add_fp32_alpha
 // dies: ok
-// gate: timing
+// gate: timing only
 // why: does what eager does, no faster
 // spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "4096", "args": [{"slot": "self"}, {"slot": "other"}, {"slot": "out0"}]}]}
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
