@@ -13,6 +13,8 @@ import torch
 
 from kernelforge.errors import RefereeFault
 from kernelforge.referee.calls import overload
+from kernelforge.referee.draws import Slot
+from kernelforge.referee.memory import Room
 from kernelforge.referee.pool import last_level_cache, sets_for
 from referee_worker import FakeProfile, Task, Worker, eager, relu_card
 
@@ -155,6 +157,23 @@ def test_poison_that_is_a_nan_does_not_pass_for_eagers_nan() -> None:
 
     result = Worker(relu_card(64, 64)).judge(skips_nan, repeats=1)
     assert (result["status"], "not written" in result["detail"]) == ("wrong_value", True)
+
+
+def test_every_nan_may_come_out_where_every_nan_goes_in() -> None:
+    """Among all inputs of a type are the poison's bits, and whoever keeps a NaN's payload writes them."""
+    x = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
+    room = Room(
+        Slot("out0", {"dtype": "bfloat16", "sizes": [1 << 16], "strides": [1], "alias": -1}, read=False),
+        16,
+        writable=True,
+    )
+    for pattern in (0, 1):
+        room.load("end", pattern, None)
+        assert int(room.left(room.private(), x, every_nan=True).sum()) == (1 << 16) - (
+            2 * 127 if pattern == 0 else 1
+        )
+        room.view.copy_(x)
+        assert not bool(room.left(room.private(), x.abs(), every_nan=True).any())
 
 
 def test_memory_between_strided_outputs_is_watched() -> None:

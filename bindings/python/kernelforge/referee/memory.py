@@ -124,17 +124,18 @@ class Room:
         """Return whether the tensor has other bits than these; each shared element is read once."""
         return differ(bits(self.view), bits(values))
 
-    def left(self, values: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    def left(self, values: torch.Tensor, expected: torch.Tensor, *, every_nan: bool = False) -> torch.Tensor:
         """Return which elements of a private copy still are poison, where the expected output does not happen to be.
 
-        Where a NaN is expected, any NaN may have been written, this one too: a run over the other poison tells, which is no NaN.
+        every_nan: of an input that holds every NaN there is, the poison's too, which may be written where one is expected: a run over the other
+            poison tells, which is none.
         """
         still = bits(values) == self._pattern
         if not still.is_cuda and not bool(
             still.any()
         ):  # the host need not look further, and looking is not free there
             return still
-        if values.is_floating_point():
+        if every_nan:
             still = still & ~(torch.isnan(values) & torch.isnan(expected))
         return still & (bits(expected) != self._pattern)
 

@@ -297,7 +297,7 @@ class OpenCard:
         outputs = [room.private() for room in stage.outputs]
         for room, out, bound in zip(stage.outputs, outputs, bounds, strict=True):
             if "poison" not in self._off:
-                left = room.left(out, bound.eager)
+                left = room.left(out, bound.eager, every_nan=item.kind == "exhaustive")
                 doubts.ask(left.any(), _unwritten(bound.name, left), "poison")
         words, gate = doubts.first()
         if words:
@@ -315,7 +315,7 @@ class OpenCard:
         if "poison" in self._off:
             return None
         for room, bound in zip(variant.stage.outputs, self._reference(variant, item)[1], strict=True):
-            left = room.left(room.private(), bound.eager)
+            left = room.left(room.private(), bound.eager, every_nan=item.kind == "exhaustive")
             if bool(left.any()):
                 return _unwritten(bound.name, left)(), "poison"
         return None
