@@ -41,8 +41,8 @@ func TestAGateThatIsSwitchedOffLetsItsCandidatesThrough(t *testing.T) {
 			return b.candidate(kernel(good))
 		}, card.TooFast},
 	} {
-		if found := verdict(t, nil, c.damage); found.Status != c.status {
-			t.Errorf("with all gates: %s, %q (expected %s by `%s`)", found.Status, found.Detail, c.status, gate)
+		if found := verdict(t, nil, c.damage); found.Status != c.status || found.Gate != string(gate) {
+			t.Errorf("with all gates: %s by `%s`, %q (expected %s by `%s`)", found.Status, found.Gate, found.Detail, c.status, gate)
 		}
 		if found := verdict(t, Gates{gate}, c.damage); found.Status != card.OK {
 			t.Errorf("without `%s`: %s, %q (expected ok)", gate, found.Status, found.Detail)
