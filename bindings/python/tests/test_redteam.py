@@ -100,6 +100,7 @@ ALONE = {
 }
 # The check of an image is in whatever loads it, this process too, where a test cannot take it back.
 HELD = {"image"}
+SEEN = {"policy", "dirty"}  # in every run of the tests; KF_REDTEAM=all takes the others
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +138,8 @@ def test_with_every_gate_on_each_kills_its_own(alone, judged):
 
 @pytest.mark.parametrize("gate", sorted(ALONE - HELD))
 def test_a_gate_that_is_off_lets_its_files_live(gate, alone, judged):
+    if gate not in SEEN and os.environ.get("KF_REDTEAM") != "all":
+        pytest.skip("KF_REDTEAM=all takes it")
     found = judged(alone[gate], off=[gate])
     told = [(r["name"], r["status"], r["killed_by"], r["detail"]) for r in found["files"]]
     assert sorted(found["survived"]) == sorted(alone[gate]), told
