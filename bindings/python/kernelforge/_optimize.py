@@ -70,7 +70,7 @@ def optimize(
         fresh: forget what the study has and begin again.
         progress: "auto" (a bar on terminals), True or False.
         name, note: what reports call the model, and what they say about it.
-        origin: what `kernelforge ask` and `submit` need to make the model again (`_study.origin_of`); commands give it.
+        origin: what `kernelforge ask` and `submit` need to make the model again (`_origin.origin_of`); commands give it.
 
     Raises:
         UsageFault, ModelFault: no inputs, inputs on several devices, a model that raises, a study that is about another model or other calls.

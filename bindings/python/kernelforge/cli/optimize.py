@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     from .. import _pack
     from .._job import CANDIDATES, PROCESSES
     from .._optimize import optimize, report
-    from .._study import origin_of
+    from .._origin import origin_of
 
     if args.html:
         _settings.file_place(args.html, "--html")
