@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core, _ext, _interrupts, _needs, _outcome, _pack, _pins, _search, _settings, _studies
+from ._callers import Author, Callers
 from ._inputs import device_of, forward_of
 from ._outputs import OUTPUTS_PASS
 from ._profile import profile
@@ -61,6 +62,7 @@ class Asked:
     progress: str | bool
     name: str
     note: str
+    authors: tuple[Author, ...] = ()  # functions that propose beside the templates
     origin: dict[str, Any] | None = None  # what a command needs to make the model again
     attend: bool = False  # nobody proposes: candidates from outside are judged
 
@@ -126,6 +128,7 @@ class Job:
         self.started, self.begun = time.monotonic(), False
         self.asked = asked
         self.interrupts = _interrupts.Interrupts()
+        self.callers = Callers(asked.authors)
         self.model, self.inputs = model, inputs
         self.forward = forward_of(model, inputs)
         self.place = device_of(model, inputs)
@@ -293,6 +296,7 @@ class Job:
         if (result["outputs"] or {}).get("status", "ok") not in OUTPUTS_PASS:
             return False  # what was refused is tried again, and refused again
         had, a = result["budget"], self.asked
+        had = {"authors": [], **had}  # of a result before there were any
         if any(had.get(k) != v for k, v in self.wishes().items()) or a.candidates > had["candidates"]:
             return False
         if result["plans"] and a.processes > had.get("processes", 0):
@@ -310,6 +314,7 @@ class Job:
             "exact": a.exact,
             "review": a.review,
             "tier": a.tier,
+            "authors": self.callers.names,
         }
 
     # ---- a search -----------------------------------------------------------------------------------------------
@@ -317,7 +322,13 @@ class Job:
     def _drive(self) -> _search.Outcome:
         request, begin = self.request(), time.monotonic()
         with _search.opened(self.study, "study.start", **request), self.referee() as referee:
-            outcome = _search.drive(self.study, referee.execute, self.bar)
+            outcome = _search.drive(
+                self.study,
+                lambda task: (
+                    self.callers.propose(task) if task["kind"] == "propose" else referee.execute(task)
+                ),
+                self.bar,
+            )
         self.account(outcome, begin)
         return outcome
 
@@ -325,7 +336,9 @@ class Job:
         """Return what `study.start` is told; memory of what it will not need is given back."""
         a = self.asked
         self.bar.names = {c["id"]: c["overload"].removeprefix("aten::") for c in self.cards}
-        self.profile.forget_payloads({c["id"] for c in self.cards} - (set() if a.attend else self.open))
+        self.profile.forget_payloads(
+            {c["id"] for c in self.cards} - (set() if a.attend or a.authors else self.open)
+        )
         self.place.trim()
         self.begun = True
         return {
@@ -336,6 +349,7 @@ class Job:
             "cards": self.cards,
             "pins": self.pins,
             "settings": self._settings(),
+            "authors": [{"name": name} for name in self.callers.names],
             **({} if a.origin is None else {"origin": a.origin}),
         }
 

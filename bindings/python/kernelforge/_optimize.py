@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from . import _ext, _settings, _studies
+from ._callers import Author
 from ._inputs import name_of
 from ._job import CANDIDATES, PROCESSES, Asked, Job
 from ._report import Report
@@ -44,6 +45,7 @@ def optimize(
     progress: str | bool = "auto",
     name: str | None = None,
     note: str = "",
+    authors: Sequence[Author] = (),
     origin: dict[str, Any] | None = None,
 ) -> Model:
     """Search faster kernels for a model's operators and serve those whose gain was confirmed; return the same model.
@@ -70,6 +72,9 @@ def optimize(
         fresh: forget what the study has and begin again.
         progress: "auto" (a bar on terminals), True or False.
         name, note: what reports call the model, and what they say about it.
+        authors: functions that propose kernels beside the templates: each gets a brief (docs/formats.md, `brief`) and returns `(source, spec)`, or None where
+            it has nothing more below that parent; `spec["idea"]`, if there, says what is new. Operators without a template are open to them. One that raises
+            is asked no more; its traceback is logged.
         origin: what `kernelforge ask` and `submit` need to make the model again (`_origin.origin_of`); commands give it.
 
     Raises:
@@ -105,6 +110,7 @@ def optimize(
         progress=progress,
         name=name or name_of(model),
         note=note,
+        authors=tuple(authors),
         origin=origin,
     )
     with _ext.measuring():
