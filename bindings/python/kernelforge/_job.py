@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import _core, _ext, _interrupts, _needs, _outcome, _pack, _pins, _search, _settings, _studies
-from ._callers import Author, Callers
+from . import _authors, _core, _ext, _interrupts, _needs, _outcome, _pack, _pins, _search, _settings, _studies
+from ._callers import Callers
 from ._inputs import device_of, forward_of
 from ._outputs import OUTPUTS_PASS
 from ._profile import profile
@@ -62,8 +62,8 @@ class Asked:
     progress: str | bool
     name: str
     note: str
-    authors: tuple[Author, ...] = ()  # functions that propose beside the templates
     origin: dict[str, Any] | None = None  # what a command needs to make the model again
+    authors: _authors.Authors = _authors.NONE  # who propose beside the templates
     attend: bool = False  # nobody proposes: candidates from outside are judged
 
     def __post_init__(self) -> None:
@@ -128,7 +128,7 @@ class Job:
         self.started, self.begun = time.monotonic(), False
         self.asked = asked
         self.interrupts = _interrupts.Interrupts()
-        self.callers = Callers(asked.authors)
+        self.callers = Callers(asked.authors.functions)
         self.model, self.inputs = model, inputs
         self.forward = forward_of(model, inputs)
         self.place = device_of(model, inputs)
@@ -263,7 +263,16 @@ class Job:
         """Name a study by what was asked: model, every call it makes, machine. Shares move from run to run, so they do not count."""
         a = self.asked
         stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", a.name).strip("-.")[:48] or "model"
-        parts = [a.name, calls, self.pins, a.ops, a.min_share, a.seed, *(["exact"] if a.exact else [])]
+        parts = [
+            a.name,
+            calls,
+            self.pins,
+            a.ops,
+            a.min_share,
+            a.seed,
+            *(["exact"] if a.exact else []),
+            *a.authors.names,
+        ]
         return f"{stem}-{_hash(parts)[:8]}"
 
     # ---- a study that exists ------------------------------------------------------------------------------------
@@ -314,7 +323,8 @@ class Job:
             "exact": a.exact,
             "review": a.review,
             "tier": a.tier,
-            "authors": self.callers.names,
+            "authors": [*a.authors.names, *self.callers.names],
+            **a.authors.wishes(),
         }
 
     # ---- a search -----------------------------------------------------------------------------------------------
@@ -328,6 +338,7 @@ class Job:
                     self.callers.propose(task) if task["kind"] == "propose" else referee.execute(task)
                 ),
                 self.bar,
+                self._tell,
             )
         self.account(outcome, begin)
         return outcome
@@ -349,7 +360,7 @@ class Job:
             "cards": self.cards,
             "pins": self.pins,
             "settings": self._settings(),
-            "authors": [{"name": name} for name in self.callers.names],
+            "authors": [*a.authors.request(), *({"name": name} for name in self.callers.names)],
             **({} if a.origin is None else {"origin": a.origin}),
         }
 
@@ -373,6 +384,11 @@ class Job:
         confirm = sum(outcome.seconds.get(kind, 0.0) for kind in _CONFIRMS)
         self.seconds["search"], self.seconds["confirm"] = time.monotonic() - begin - confirm, confirm
 
+    def _tell(self, event: dict[str, Any]) -> None:
+        for line in _authors.forecast(event):
+            log.info("forecast: %s", line)
+            self.bar.say(line)
+
     def _settings(self) -> dict[str, Any]:
         a = self.asked
         return {
@@ -383,6 +399,7 @@ class Job:
             "exact": a.exact,
             "processes": a.processes,
             **({"attend": True} if a.attend else {}),
+            **a.authors.settings(),
             "worker": str(_core.WORKER),
             "runtime": str(_core.RUNTIME),
             "cache": str(self.cache),

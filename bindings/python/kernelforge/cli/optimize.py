@@ -11,6 +11,7 @@ from . import options
 def add(p: argparse.ArgumentParser) -> None:
     options.add_model(p)
     options.add_search(p)
+    options.add_authors(p)
     p.add_argument(
         "--ops",
         default="auto",
@@ -73,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
             study=args.study,
             store=args.store,
             seed=args.seed,
+            **options.authors_of(args),
             out=args.out,
             name=made.name,
             note=made.note,
