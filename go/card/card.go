@@ -147,7 +147,16 @@ type Verdict struct {
 
 	Unfinished bool `json:"unfinished,omitempty"` // its author's repairs ran out: no proof that the idea cannot work
 
+	Usage     []Usage `json:"usage,omitempty"`      // on a device, of each kernel that was compiled
 	CompileMS float64 `json:"compile_ms,omitempty"` // 0: refused before the compiler, or taken from its cache
+}
+
+// Usage is what a kernel of a device takes, as its binary says.
+type Usage struct {
+	Entry       string `json:"entry"`
+	Registers   int    `json:"registers"`    // a thread
+	StackBytes  int    `json:"stack_bytes"`  // a thread: spilled registers, and arrays that no register can hold
+	SharedBytes int    `json:"shared_bytes"` // a block, beside the spec's `smem`
 }
 
 // At is where a candidate failed: what draws the input again, and which run of it.

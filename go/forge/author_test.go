@@ -14,8 +14,8 @@ import (
 	"github.com/kernelforge/kernelforge/go/store"
 )
 
-// scripted is an author that answers with a function of the brief. It counts its calls and how many flew at once.
-type scripted struct {
+// writer is an author that answers with a function of the brief. It counts its calls and how many flew at once.
+type writer struct {
 	answer func(ctx context.Context, brief propose.Brief, call int) (card.Candidate, error)
 
 	mutex        sync.Mutex
@@ -23,23 +23,23 @@ type scripted struct {
 	fly, mostFly int
 }
 
-func (s *scripted) Propose(ctx context.Context, brief propose.Brief) (card.Candidate, error) {
-	s.mutex.Lock()
-	s.calls++
-	s.fly++
-	s.mostFly = max(s.mostFly, s.fly)
-	call := s.calls
-	s.mutex.Unlock()
+func (w *writer) Propose(ctx context.Context, brief propose.Brief) (card.Candidate, error) {
+	w.mutex.Lock()
+	w.calls++
+	w.fly++
+	w.mostFly = max(w.mostFly, w.fly)
+	call := w.calls
+	w.mutex.Unlock()
 	defer func() {
-		s.mutex.Lock()
-		s.fly--
-		s.mutex.Unlock()
+		w.mutex.Lock()
+		w.fly--
+		w.mutex.Unlock()
 	}()
-	return s.answer(ctx, brief, call)
+	return w.answer(ctx, brief, call)
 }
 
-// beside lets an author compete with the grid.
-func beside(config Config, author propose.Proposer) Config {
+// contested lets an author compete with the grid.
+func contested(config Config, author propose.Proposer) Config {
 	grid := config.Proposer
 	config = hired(config, author)
 	config.Proposer = grid
@@ -57,12 +57,12 @@ func authored(family string, n int) card.Candidate {
 // An author that takes for ever holds up no candidate of the templates, and ends with the study.
 func TestACallThatHangsHoldsUpNoTemplate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
-	hang := &scripted{answer: func(ctx context.Context, _ propose.Brief, _ int) (card.Candidate, error) {
+	hang := &writer{answer: func(ctx context.Context, _ propose.Brief, _ int) (card.Candidate, error) {
 		<-ctx.Done()
 		return card.Candidate{}, ctx.Err()
 	}}
 	table := tableFor(t)
-	config := beside(configFor(t, path, table, Settings{Candidates: 20, InFlight: 3}, reluCard("c-00000001", 0.5)), hang)
+	config := contested(configFor(t, path, table, Settings{Candidates: 20, InFlight: 3}, reluCard("c-00000001", 0.5)), hang)
 	s, err := Start(config)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestACallThatHangsHoldsUpNoTemplate(t *testing.T) {
 func TestAuthorsAndTemplatesGrowOneTree(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	parents := map[bool]int{} // of the author's: templates' nodes or eager
-	author := &scripted{}
+	author := &writer{}
 	author.answer = func(_ context.Context, brief propose.Brief, call int) (card.Candidate, error) {
 		author.mutex.Lock()
 		defer author.mutex.Unlock()
@@ -95,7 +95,7 @@ func TestAuthorsAndTemplatesGrowOneTree(t *testing.T) {
 		}
 		return authored("rows", call), nil
 	}
-	config := beside(configFor(t, path, tableFor(t), Settings{Candidates: 40}, reluCard("c-00000001", 0.5)), author)
+	config := contested(configFor(t, path, tableFor(t), Settings{Candidates: 40}, reluCard("c-00000001", 0.5)), author)
 	if _, last := run1(t, config); last.State != StateDone || last.Error != nil {
 		t.Fatalf("it ended with %+v", last)
 	}
@@ -118,7 +118,7 @@ func TestAnAuthorStopsOnACardAfterFiveIdeasInARow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	told := map[string]int{}
 	again := 0
-	bad := &scripted{}
+	bad := &writer{}
 	bad.answer = func(_ context.Context, brief propose.Brief, call int) (card.Candidate, error) {
 		bad.mutex.Lock()
 		defer bad.mutex.Unlock()
@@ -158,7 +158,7 @@ func TestAnAuthorStopsOnACardAfterFiveIdeasInARow(t *testing.T) {
 func TestAnUnfinishedIdeaIsOfferedOnceFromAnotherParent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	offered := map[int][]int{} // node: parents
-	author := &scripted{}
+	author := &writer{}
 	author.answer = func(_ context.Context, brief propose.Brief, call int) (card.Candidate, error) {
 		author.mutex.Lock()
 		defer author.mutex.Unlock()
@@ -195,7 +195,7 @@ func TestAnUnusableReplyIsAVisibleStep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "store.db")
 			repairs := []string{}
-			author := &scripted{answer: func(_ context.Context, brief propose.Brief, call int) (card.Candidate, error) {
+			author := &writer{answer: func(_ context.Context, brief propose.Brief, call int) (card.Candidate, error) {
 				if brief.Repair != nil {
 					repairs = append(repairs, brief.Repair.Verdict.Detail)
 				}
@@ -232,7 +232,7 @@ func TestAnUnusableReplyIsAVisibleStep(t *testing.T) {
 func TestTheSameCandidateAgainIsNoRepair(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	table := tableFor(t)
-	author := &scripted{answer: func(context.Context, propose.Brief, int) (card.Candidate, error) {
+	author := &writer{answer: func(context.Context, propose.Brief, int) (card.Candidate, error) {
 		return gridCandidate("broken", 1, 1, "draft"), nil
 	}}
 	run1(t, hired(configFor(t, path, table, Settings{Candidates: 1}, reluCard("c-00000001", 0.5)), author))
@@ -247,8 +247,8 @@ func TestAnAuthorThatMayNotOrCannotAnswerLeavesTheSearchToTheOthers(t *testing.T
 	for name, trouble := range map[string]error{"budget": fmt.Errorf("spent: %w", propose.ErrBudget), "endpoint": errors.New("401: no such key")} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "store.db")
-			author := &scripted{answer: func(context.Context, propose.Brief, int) (card.Candidate, error) { return card.Candidate{}, trouble }}
-			config := beside(configFor(t, path, tableFor(t), Settings{Candidates: 12, InFlight: 1}, reluCard("c-00000001", 0.5), reluCard("c-00000002", 0.4)), author)
+			author := &writer{answer: func(context.Context, propose.Brief, int) (card.Candidate, error) { return card.Candidate{}, trouble }}
+			config := contested(configFor(t, path, tableFor(t), Settings{Candidates: 12, InFlight: 1}, reluCard("c-00000001", 0.5), reluCard("c-00000002", 0.4)), author)
 			if _, last := run1(t, config); last.State != StateDone || last.Error != nil {
 				t.Fatalf("it ended with %+v", last)
 			}

@@ -192,6 +192,12 @@ func (r *run) judgeOnce(ctx context.Context, candidate card.Candidate) (card.Ver
 	if err != nil {
 		return card.Verdict{}, err
 	}
+	select {
+	case r.quiet <- struct{}{}:
+	case <-ctx.Done():
+		return card.Verdict{}, cancelled(ctx)
+	}
+	defer func() { <-r.quiet }()
 	verdict, err := judge.Judge(ctx, r.card, candidate)
 	if stopped := cancelled(ctx); stopped != nil {
 		return card.Verdict{}, stopped

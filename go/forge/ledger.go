@@ -36,6 +36,15 @@ func (l *Ledger) Keep(request, reply []byte, call Call, usd float64) error {
 	return nil
 }
 
+// Call is one paid reply. Calls run side by side with everything else, so their seconds are none of the search's.
+type Call struct {
+	Reply       string  `json:"reply"` // its key
+	Model       string  `json:"model"`
+	TokensIn    int64   `json:"tokens_in"`
+	TokensOut   int64   `json:"tokens_out"`
+	CallSeconds float64 `json:"call_seconds"`
+}
+
 // Spent is what authors were paid so far.
 type Spent struct {
 	Calls     int

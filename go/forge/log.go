@@ -26,6 +26,8 @@ type forecastEvent struct {
 	Candidates int           `json:"candidates"`
 	Seconds    float64       `json:"seconds"`
 	USD        float64       `json:"usd"`
+
+	Authors []AuthorForecast `json:"authors,omitempty"`
 }
 
 type runForecast struct {
@@ -82,22 +84,6 @@ type spendEvent struct {
 	USD     float64 `json:"usd"`
 	Author  string  `json:"author,omitempty"` // on whom, if it is not the first source
 	*Call           // of "call"
-}
-
-// Call is one paid reply. Calls run side by side with everything else, so their seconds are none of the search's.
-type Call struct {
-	Reply       string  `json:"reply"` // its key
-	Model       string  `json:"model"`
-	TokensIn    int64   `json:"tokens_in"`
-	TokensOut   int64   `json:"tokens_out"`
-	CallSeconds float64 `json:"call_seconds"`
-}
-
-// authorEvent says that an author is asked no more, on a card or at all.
-type authorEvent struct {
-	Author string `json:"author"`
-	State  string `json:"state"` // "stopped"
-	Why    string `json:"why"`
 }
 
 // Measured is what a confirmation measured: eager time / our time over cold data, with the interval that decided. The claim is Low.
@@ -217,6 +203,7 @@ type history struct {
 	tokensIn  int64
 	tokensOut int64
 	stops     []authorEvent // of authors, on every card
+	forecast  []AuthorForecast
 	decision  *decisionEvent
 	approved  map[string]bool
 	review    bool // as the newest session wished
@@ -276,6 +263,11 @@ func (h *history) add(event store.Event) (err error) {
 			data.Settings, err = data.Settings.complete()
 			h.settings, h.review, h.off = &data.Settings, data.Settings.Review, append(h.off, data.Settings.Off...)
 			h.exact, h.stops = data.Settings.Exact, nil // each session asks again
+		}
+	case store.KindForecast:
+		var data forecastEvent
+		if data, err = decode[forecastEvent](event); err == nil {
+			h.forecast = data.Authors
 		}
 	case store.KindState:
 		h.state, err = decode[stateEvent](event)

@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/propose"
+	"github.com/kernelforge/kernelforge/go/propose/budget"
 	"github.com/kernelforge/kernelforge/go/search"
 	"github.com/kernelforge/kernelforge/go/store"
 )
@@ -170,6 +172,20 @@ func (w *work) forecast(cards []*card.Card) error {
 	}
 	if left := w.secondsLeft(); w.settings.Seconds > 0 {
 		forecast.Seconds = min(forecast.Seconds, left)
+	}
+	for _, author := range w.authors {
+		told, ok := author.proposer.(interface {
+			Forecast(propose.Brief, int64) (budget.Forecast, error)
+		})
+		if !ok || len(cards) == 0 {
+			continue
+		}
+		found, err := told.Forecast(propose.Brief{Card: cards[0], Facts: w.facts}, int64(forecast.Candidates))
+		if err != nil {
+			return err
+		}
+		forecast.Authors = append(forecast.Authors, AuthorForecast{author.name, found, found.String()})
+		forecast.USD += found.USD
 	}
 	return w.append("", store.Entry{Kind: store.KindForecast, Data: forecast})
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // moody is an author that does all that authors do: good candidates, ones that it mends and does not mend, replies without one, twins, and none.
-func moody() *scripted {
-	return &scripted{answer: func(_ context.Context, brief propose.Brief, call int) (card.Candidate, error) {
+func moody() *writer {
+	return &writer{answer: func(_ context.Context, brief propose.Brief, call int) (card.Candidate, error) {
 		switch chance := int(brief.Seed % 7); {
 		case brief.Repair != nil && chance < 4:
 			return gridCandidate(gridFamilies[chance%3], call%gridWide, call/gridWide%gridWide, "mended"), nil
@@ -67,7 +67,7 @@ func TestARecordingGivesTheSameTree(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "store.db")
 			settings := Settings{Candidates: 40, Seed: 4, InFlight: inFlight}
 			cards := []*card.Card{reluCard("c-00000001", 0.5), reluCard("c-00000002", 0.4)}
-			if _, last := run1(t, beside(configFor(t, path, tableFor(t), settings, cards...), moody())); last.Error != nil {
+			if _, last := run1(t, contested(configFor(t, path, tableFor(t), settings, cards...), moody())); last.Error != nil {
 				t.Fatalf("it ended with %+v", last)
 			}
 			first := view(t, path)
@@ -97,7 +97,7 @@ func TestARecordingGivesTheSameTree(t *testing.T) {
 func TestARecordingResumes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	settings := Settings{Candidates: 30, Seed: 4}
-	run1(t, beside(configFor(t, path, tableFor(t), settings, reluCard("c-00000001", 0.5)), moody()))
+	run1(t, contested(configFor(t, path, tableFor(t), settings, reluCard("c-00000001", 0.5)), moody()))
 	want := treeText(view(t, path).Runs[0])
 	for _, stop := range []int{1, 7, 15} {
 		table := tableFor(t)

@@ -19,6 +19,7 @@ import (
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/judge"
 	"github.com/kernelforge/kernelforge/go/propose"
+	"github.com/kernelforge/kernelforge/go/propose/budget"
 	"github.com/kernelforge/kernelforge/go/store"
 )
 
@@ -66,7 +67,11 @@ func childMain() error {
 		return err
 	}
 	looks, tick := 0, clock()
-	running, err := Start(Config{Store: s, Study: study(reluCard("c-00000001", 0.5), reluCard("c-00000002", 0.3)),
+	var authors []Author
+	if url := os.Getenv(childAuthor); url != "" {
+		authors = []Author{model(url, budget.Limits{}, "")}
+	}
+	running, err := Start(Config{Store: s, Authors: authors, Study: study(reluCard("c-00000001", 0.5), reluCard("c-00000002", 0.3)),
 		Settings: Settings{Seed: 3, Candidates: 16, Width: width, Scratch: filepath.Dir(path)}, Proposer: grid{}, Facts: propose.Facts{Target: "host"},
 		Judge: func(judge.Referee) (Judge, error) { return table, nil },
 		Now: func() time.Time {

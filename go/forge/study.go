@@ -38,6 +38,7 @@ type work struct {
 	ctx       context.Context
 	store     *store.Store
 	origin    json.RawMessage
+	quiet     chan struct{} // held by who measures, and by the user's code that would disturb it
 	patience  time.Duration // of writes, once the study runs
 	lock      *store.Lock
 	study     *store.Study
@@ -77,7 +78,7 @@ func Start(config Config) (*Study, error) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	s := &Study{ID: config.Study.ID, Session: newSession(stop, settings.Off)}
 	w := &work{Study: s, ctx: ctx, store: config.Store, study: config.Study, settings: settings, proposer: config.Proposer,
-		origin: config.Origin, facts: config.Facts, now: config.Now, makeJudge: config.Judge, given: map[string]*card.Card{}, names: map[string]naming{},
+		quiet: make(chan struct{}, 1), origin: config.Origin, facts: config.Facts, now: config.Now, makeJudge: config.Judge, given: map[string]*card.Card{}, names: map[string]naming{},
 		recording: config.Recording, stopped: map[string]string{}, session: rand.Text(), arrivals: make(chan struct{}, 1), budgets: map[string]int{}, patience: cmp.Or(config.Patience, store.PatienceRun)}
 	if w.lock, err = config.Store.Lock(s.ID); err != nil {
 		stop(err)

@@ -28,15 +28,16 @@ type StudyLine struct {
 // StudyView is a study as its log tells it.
 type StudyView struct {
 	StudyLine
-	Pins     map[string]any  `json:"pins"`
-	Running  bool            `json:"running"`
-	Runs     []RunView       `json:"runs"`
-	Spend    SpendView       `json:"spend"`
-	Approved []string        `json:"approved"`
-	Waiting  []string        `json:"waiting"` // winners that nobody approved yet
-	Stopped  []authorEvent   `json:"stopped"` // authors that were asked no more on any card
-	Result   json.RawMessage `json:"result"`
-	Origin   json.RawMessage `json:"origin"` // what a command needs to make the model again; null: a program made it
+	Pins     map[string]any   `json:"pins"`
+	Running  bool             `json:"running"`
+	Runs     []RunView        `json:"runs"`
+	Spend    SpendView        `json:"spend"`
+	Approved []string         `json:"approved"`
+	Waiting  []string         `json:"waiting"`  // winners that nobody approved yet
+	Forecast []AuthorForecast `json:"forecast"` // of authors, by the newest session
+	Stopped  []authorEvent    `json:"stopped"`  // authors that were asked no more on any card
+	Result   json.RawMessage  `json:"result"`
+	Origin   json.RawMessage  `json:"origin"` // what a command needs to make the model again; null: a program made it
 }
 
 // SpendView is what a study took.
@@ -143,7 +144,7 @@ func View(s *store.Store, id string) (*StudyView, error) {
 	}
 	view := &StudyView{StudyLine: line(s, study, past), Pins: study.Pins, Running: s.Running(id), Runs: []RunView{}, Result: past.result,
 		Spend: SpendView{past.spent.Seconds, past.spent.USD, past.judged, past.calls, past.tokensIn, past.tokensOut}, Approved: []string{}, Waiting: []string{},
-		Stopped: past.stopped()}
+		Stopped: past.stopped(), Forecast: append([]AuthorForecast{}, past.forecast...)}
 	if view.Origin = past.origin; view.Origin == nil {
 		view.Origin = json.RawMessage("null")
 	}

@@ -4,6 +4,7 @@ package forge
 
 import (
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/propose/budget"
 	"github.com/kernelforge/kernelforge/go/store"
 )
 
@@ -23,6 +24,20 @@ type SourceView struct {
 	TokensOut  int64   `json:"tokens_out"`
 	USD        float64 `json:"usd"`
 	Stopped    string  `json:"stopped"` // why it was asked no more on this card
+}
+
+// authorEvent says that an author is asked no more, on a card or at all.
+type authorEvent struct {
+	Author string `json:"author"`
+	State  string `json:"state"` // "stopped"
+	Why    string `json:"why"`
+}
+
+// AuthorForecast is what an author will take if each candidate that is left is asked of it: the most without repairs, less where others propose.
+type AuthorForecast struct {
+	Author string `json:"author"`
+	budget.Forecast
+	Text string `json:"text"`
 }
 
 const (

@@ -54,6 +54,9 @@ func (j *Judge) Judge(ctx context.Context, c *card.Card, candidate card.Candidat
 	if !compiled.Cached {
 		verdict.CompileMS = compiled.Seconds * 1e3
 	}
+	if compiled.Image != nil {
+		verdict.Usage = j.target.usage(compiled.Image)
+	}
 	return verdict, nil
 }
 

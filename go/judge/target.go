@@ -22,6 +22,7 @@ type target interface {
 	bind(plan *Plan) // fills in what only plans of this target have
 	traits() traits
 	dirt() []byte // the image of the kernel that leaves dirt on a device; nil: the worker does it
+	usage(image []byte) []card.Usage
 	close()
 }
 
@@ -87,7 +88,9 @@ func (h *onHost) traits() traits {
 	return traits{image: ".so", marginUS: hostMarginUS, crowd: true, launchUS: hostLaunchUS, cacheBytes: h.machine.LLCBytes, repeats: repeats, thorough: math.MaxInt, blocks: leastBlocks}
 }
 func (h *onHost) dirt() []byte { return nil }
-func (h *onHost) close()       {}
+
+func (h *onHost) usage([]byte) []card.Usage { return nil }
+func (h *onHost) close()                    {}
 
 // onDevice is one CUDA device, as a worker found it.
 type onDevice struct {
@@ -154,7 +157,16 @@ func (d *onDevice) facts() propose.Facts {
 func (d *onDevice) policy(c card.Candidate) error { return cudaRules.check(c) }
 func (d *onDevice) bind(*Plan)                    {}
 func (d *onDevice) dirt() []byte                  { return d.dirty }
-func (d *onDevice) close()                        { d.Pool.Close() }
+
+// usage tells what kernels take, for whoever improves them. Of an image that cannot be read the device will say more.
+func (d *onDevice) usage(image []byte) []card.Usage {
+	found, err := cuda.Usage(image)
+	if err != nil {
+		return nil
+	}
+	return found
+}
+func (d *onDevice) close() { d.Pool.Close() }
 
 func (d *onDevice) traits() traits {
 	const (

@@ -29,16 +29,6 @@ type Attempt struct {
 	Node      int // in the tree; 0 where it is none
 	Candidate card.Candidate
 	Verdict   card.Verdict
-	Profile   *Profile // nil: nothing was measured but time
-}
-
-// Profile is what a device tells of a kernel: where its time goes.
-type Profile struct {
-	Registers  int                `json:"registers"`          // a thread
-	SpillBytes int                `json:"spill_bytes"`        // a thread
-	StaticSmem int                `json:"static_smem_bytes"`  // a block
-	Occupancy  float64            `json:"occupancy"`          // part of the warps that a multiprocessor holds; 0: unknown
-	Counters   map[string]float64 `json:"counters,omitempty"` // of the profiler, by its names
 }
 
 // Brief is everything a proposer may know: the card, the path from the root, and what was tried below the parent.

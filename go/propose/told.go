@@ -57,8 +57,8 @@ func Told(v card.Verdict) card.Verdict {
 		v.Detail = text
 		return v
 	}
-	old := v.Gate == ""
-	if old && (v.Status == card.WrongValue || v.Status == card.WrongShape || v.Status == card.TooFast) { // of an older log, without its gate
+
+	if v.Gate == "" && (v.Status == card.WrongValue || v.Status == card.WrongShape || v.Status == card.TooFast) { // of an older log, without its gate
 		v.Detail = "the output is not eager's"
 		return v
 	}

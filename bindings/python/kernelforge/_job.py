@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import _core, _ext, _interrupts, _needs, _outcome, _pack, _pins, _search, _settings, _studies
+from . import _authors, _core, _ext, _interrupts, _needs, _outcome, _pack, _pins, _search, _settings, _studies
+from ._callers import Callers
 from ._inputs import device_of, forward_of
 from ._outputs import OUTPUTS_PASS
 from ._profile import profile
@@ -62,6 +63,7 @@ class Asked:
     name: str
     note: str
     origin: dict[str, Any] | None = None  # what a command needs to make the model again
+    authors: _authors.Authors = _authors.NONE  # who propose beside the templates
     attend: bool = False  # nobody proposes: candidates from outside are judged
 
     def __post_init__(self) -> None:
@@ -126,6 +128,7 @@ class Job:
         self.started, self.begun = time.monotonic(), False
         self.asked = asked
         self.interrupts = _interrupts.Interrupts()
+        self.callers = Callers(asked.authors.functions)
         self.model, self.inputs = model, inputs
         self.forward = forward_of(model, inputs)
         self.place = device_of(model, inputs)
@@ -260,7 +263,16 @@ class Job:
         """Name a study by what was asked: model, every call it makes, machine. Shares move from run to run, so they do not count."""
         a = self.asked
         stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", a.name).strip("-.")[:48] or "model"
-        parts = [a.name, calls, self.pins, a.ops, a.min_share, a.seed, *(["exact"] if a.exact else [])]
+        parts = [
+            a.name,
+            calls,
+            self.pins,
+            a.ops,
+            a.min_share,
+            a.seed,
+            *(["exact"] if a.exact else []),
+            *a.authors.names,
+        ]
         return f"{stem}-{_hash(parts)[:8]}"
 
     # ---- a study that exists ------------------------------------------------------------------------------------
@@ -293,6 +305,7 @@ class Job:
         if (result["outputs"] or {}).get("status", "ok") not in OUTPUTS_PASS:
             return False  # what was refused is tried again, and refused again
         had, a = result["budget"], self.asked
+        had = {"authors": [], **had}  # of a result before there were any
         if any(had.get(k) != v for k, v in self.wishes().items()) or a.candidates > had["candidates"]:
             return False
         if result["plans"] and a.processes > had.get("processes", 0):
@@ -310,6 +323,8 @@ class Job:
             "exact": a.exact,
             "review": a.review,
             "tier": a.tier,
+            "authors": [*a.authors.names, *self.callers.names],
+            **a.authors.wishes(),
         }
 
     # ---- a search -----------------------------------------------------------------------------------------------
@@ -317,7 +332,14 @@ class Job:
     def _drive(self) -> _search.Outcome:
         request, begin = self.request(), time.monotonic()
         with _search.opened(self.study, "study.start", **request), self.referee() as referee:
-            outcome = _search.drive(self.study, referee.execute, self.bar)
+            outcome = _search.drive(
+                self.study,
+                lambda task: (
+                    self.callers.propose(task) if task["kind"] == "propose" else referee.execute(task)
+                ),
+                self.bar,
+                self._tell,
+            )
         self.account(outcome, begin)
         return outcome
 
@@ -325,7 +347,9 @@ class Job:
         """Return what `study.start` is told; memory of what it will not need is given back."""
         a = self.asked
         self.bar.names = {c["id"]: c["overload"].removeprefix("aten::") for c in self.cards}
-        self.profile.forget_payloads({c["id"] for c in self.cards} - (set() if a.attend else self.open))
+        self.profile.forget_payloads(
+            {c["id"] for c in self.cards} - (set() if a.attend or a.authors else self.open)
+        )
         self.place.trim()
         self.begun = True
         return {
@@ -336,6 +360,7 @@ class Job:
             "cards": self.cards,
             "pins": self.pins,
             "settings": self._settings(),
+            "authors": [*a.authors.request(), *({"name": name} for name in self.callers.names)],
             **({} if a.origin is None else {"origin": a.origin}),
         }
 
@@ -359,6 +384,11 @@ class Job:
         confirm = sum(outcome.seconds.get(kind, 0.0) for kind in _CONFIRMS)
         self.seconds["search"], self.seconds["confirm"] = time.monotonic() - begin - confirm, confirm
 
+    def _tell(self, event: dict[str, Any]) -> None:
+        for line in _authors.forecast(event):
+            log.info("forecast: %s", line)
+            self.bar.say(line)
+
     def _settings(self) -> dict[str, Any]:
         a = self.asked
         return {
@@ -369,6 +399,7 @@ class Job:
             "exact": a.exact,
             "processes": a.processes,
             **({"attend": True} if a.attend else {}),
+            **a.authors.settings(),
             "worker": str(_core.WORKER),
             "runtime": str(_core.RUNTIME),
             "cache": str(self.cache),

@@ -11,7 +11,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from . import _ext, _settings, _studies
+from . import _authors, _ext, _settings, _studies
+from ._callers import Author
 from ._inputs import name_of
 from ._job import CANDIDATES, PROCESSES, Asked, Job
 from ._report import Report
@@ -39,6 +40,15 @@ def optimize(
     review: bool = False,
     exact: bool = False,
     processes: int = PROCESSES,
+    authors: str | Sequence[str | Author] = (),
+    base_url: str | None = None,
+    api_key_env: str | None = None,
+    api_key_file: str | os.PathLike[str] | None = None,
+    max_cost: float | None = None,
+    max_tokens_in: int | None = None,
+    max_tokens_out: int | None = None,
+    calls_in_flight: int = _authors.IN_FLIGHT,
+    price_file: str | os.PathLike[str] | None = None,
     out: str | os.PathLike[str] | None = None,
     fresh: bool = False,
     progress: str | bool = "auto",
@@ -66,11 +76,21 @@ def optimize(
         exact: serve only plans that are bitwise equal to eager on everything judged.
         processes: fresh processes that serve all winners together before they are called winners: each winner must be faster in each of them. They cost
             one start (seconds) and a short timing each; 0: none, and the evidence says so.
+        authors: who proposes candidates beside the templates: "openai:MODEL", a model behind any server of OpenAI's chat completions, or
+            "replay:STUDY", a stored study that is run again without calling anybody; or a function, which gets a brief (docs/formats.md, `brief`) and returns
+            `(source, spec)`, or None where it has nothing more below that parent; `spec["idea"]`, if there, says what is new. One that raises is asked no
+            more; its traceback is logged. Operators without a template are open to authors.
+        base_url: address of the server; None: OPENAI_BASE_URL, then OpenAI's.
+        api_key_env, api_key_file: name of the variable, or of the file, that holds the key; None: OPENAI_API_KEY.
+        max_cost: USD that authors may cost in this study, checked before each call with its worst case; 0: nobody is called; None: no limit.
+        max_tokens_in, max_tokens_out: tokens likewise.
+        calls_in_flight: calls of authors side by side.
+        price_file: prices of models, over the shipped table (docs/authors.md).
         out: folder of the pack: absent, empty, or a pack; default: in the packs folder beside the store. Without a winner none is written.
         fresh: forget what the study has and begin again.
         progress: "auto" (a bar on terminals), True or False.
         name, note: what reports call the model, and what they say about it.
-        origin: what `kernelforge ask` and `submit` need to make the model again (`_study.origin_of`); commands give it.
+        origin: what `kernelforge ask` and `submit` need to make the model again (`_origin.origin_of`); commands give it.
 
     Raises:
         UsageFault, ModelFault: no inputs, inputs on several devices, a model that raises, a study that is about another model or other calls.
@@ -100,6 +120,17 @@ def optimize(
         review=review,
         exact=exact,
         processes=processes,
+        authors=_authors.checked(
+            authors,
+            base_url=base_url,
+            api_key_env=api_key_env,
+            api_key_file=api_key_file,
+            max_cost=max_cost,
+            max_tokens_in=max_tokens_in,
+            max_tokens_out=max_tokens_out,
+            in_flight=calls_in_flight,
+            price_file=price_file,
+        ),
         out=out,
         fresh=fresh,
         progress=progress,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import _core, _ext, _folder, _measure, _pack, _pins, _studies
+from . import _authors, _core, _ext, _folder, _measure, _pack, _pins, _studies
 from ._outputs import OUTPUTS_PASS, told
 from ._report import SCHEMA, Report, rows_of
 from ._search import Outcome
@@ -67,7 +67,8 @@ def finish(job: Job, found: Outcome, *, written: bool = False) -> Report:
     """
     a = job.asked
     written = written and _folder.made_by(job.folder, job.study)
-    runs = _studies.load(job.study, job.store)["runs"] if job.cards else []
+    study = _studies.load(job.study, job.store) if job.cards else None
+    runs = study["runs"] if study else []
     plans: list[dict[str, Any]] = []
     trial = _Trial()
     if job.cards:
@@ -111,6 +112,7 @@ def finish(job: Job, found: Outcome, *, written: bool = False) -> Report:
         "outputs": trial.outputs,
         "controls": {f"{r['overload']} {r['card']}": r["controls"] for r in runs if r.get("controls")},
         "tree": _studies.trees(runs),
+        "authors": _authors.spent(study, runs) if study else None,
     }
     if job.cards:
         _studies.keep(job.study, job.store, data)

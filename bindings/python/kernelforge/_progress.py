@@ -67,6 +67,8 @@ class Progress:
             card, cost = min(best.items(), key=lambda item: item[1])
             if cost > 0:
                 text += f", best {self.names.get(card, card)} {1 / cost:.2f}x"
+        if progress.get("calls"):
+            text += f", {progress['calls']} calls, {progress['usd']:.4f} USD"
         return f"{text} {self._paint('90', note)}" if note else text
 
     def say(self, text: str) -> None:

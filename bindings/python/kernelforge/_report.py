@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from . import _authors
 from ._progress import span
 
 SCHEMA = 1
@@ -222,6 +223,7 @@ def _summary(d: dict[str, Any]) -> list[str]:
         lines.append(
             f"candidates: {sum(total.values())} judged ({', '.join(f'{n} {s}' for s, n in total.most_common())})"
         )
+    lines += _authors.lines(d.get("authors"))
     seconds = d.get("seconds") or {}
     if seconds.get("total") is not None:
         parts = ", ".join(f"{k} {span(v)}" for k, v in seconds.items() if k != "total" and v is not None)

@@ -14,7 +14,7 @@ from typing import Any
 
 from . import _core, _interrupts
 from ._progress import Progress
-from .errors import Interrupted, KernelForgeError, from_core
+from .errors import Interrupted, KernelForgeError, UsageFault, from_core
 
 log = logging.getLogger("kernelforge")
 _POLL_MS = 200
@@ -177,7 +177,9 @@ def _carry_out(
     outcome.seconds[kind] = outcome.seconds.get(kind, 0.0) + time.monotonic() - started
     if kind == "confirm_model" and "result" in answer:
         outcome.model = {**answer["result"], "plans": [p["plan"]["id"] for p in task["plans"]]}
-    _core.call("study.answer", study=study, task=task["task"], **answer)
+    # The search may end while an author thinks: nobody waits for its answer then.
+    with contextlib.suppress(*([UsageFault] if kind == "propose" else [])):
+        _core.call("study.answer", study=study, task=task["task"], **answer)
 
 
 def _resume(study: str) -> str:

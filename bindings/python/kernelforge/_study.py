@@ -1,6 +1,6 @@
 """A study that is open for candidates from outside: `ask` what is known of an operator, `tell` a kernel, get its verdict.
 
-It owns the loop between a caller who brings candidates and the core that judges them, and how a command makes a study's model again. It refuses to
+It owns the loop between a caller who brings candidates and the core that judges them. It refuses to
 propose anything: the caller does. Candidates travel by the study's inbox, so several callers, this process or others, may bring them at once.
 """
 
@@ -11,10 +11,9 @@ import dataclasses
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from . import _core, _ext, _interrupts, _outcome, _search, _settings, _studies
+from . import _core, _ext, _interrupts, _origin, _outcome, _search, _settings, _studies
 from ._inputs import name_of
 from ._job import CANDIDATES, PROCESSES, Asked, Job
 from ._report import Report
@@ -23,7 +22,6 @@ from .errors import KernelForgeError, RefereeFault, UsageFault
 
 WAITING, UNJUDGED = "waiting", "unjudged"
 _LOOK_SECONDS = 0.5  # between looks at a verdict that another process will bring
-_ASKED = ("ops", "min_share", "candidates", "max_seconds", "tier", "review", "exact", "processes")
 
 
 class Study:
@@ -98,7 +96,7 @@ class Study:
         Raises:
             UsageFault: there is no such study, or a program began it: that program can open it with `Study(...)`.
         """
-        return cls.reopened(*made_again(study, store, model, progress))
+        return cls.reopened(*_origin.made_again(study, store, model, progress))
 
     @classmethod
     def reopened(cls, model: Any, inputs: Any, asked: Asked) -> Study:
@@ -322,6 +320,11 @@ def answer_of(study: str, store: str | os.PathLike[str] | None, card: str, candi
     return _core.call("store.answer", store=path, study=study, run=card, candidate=candidate)
 
 
+def running(study: str, store: str | os.PathLike[str] | None) -> bool:
+    """Return whether a process runs the study."""
+    return bool(_studies.load(study, store)["running"])
+
+
 def wait(
     study: str, store: str | os.PathLike[str] | None, card: str, candidate: str
 ) -> dict[str, Any] | None:
@@ -334,80 +337,3 @@ def wait(
         if not runs:
             return None
         time.sleep(_LOOK_SECONDS)
-
-
-# ---- a model that is made again ---------------------------------------------------------------------------------
-
-
-def origin_of(wanted: Any, threads: int | None, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a study keeps of the command that began it. A file goes without its folder: a store that is passed on names none of its user's.
-
-    Args:
-        wanted: the model options, `_model.Wanted`.
-        threads: torch's threads that were asked for.
-        asked: arguments of `optimize`.
-    """
-    where, colon, factory = wanted.spec.rpartition(":")
-    spec = f"{Path(where).name}{colon}{factory}" if where.endswith(".py") else wanted.spec
-    return {
-        **dataclasses.asdict(wanted),
-        "spec": spec,
-        "threads": threads,
-        "asked": {k: asked[k] for k in _ASKED},
-    }
-
-
-def made_again(
-    study: str, store: str | os.PathLike[str] | None, model: str | None, progress: str | bool
-) -> tuple[Any, Any, Asked]:
-    """Return the model, its inputs and the wishes of a study that a command began.
-
-    Raises:
-        UsageFault: no such study, a program began it, or its file is not here.
-    """
-    from ._model import Wanted, make
-
-    stored = _studies.load(study, store)
-    origin = stored["origin"]
-    if origin is None:
-        raise UsageFault(
-            f"open the study `{study}`: a program began it, not `kernelforge optimize`, so its model cannot be made again here",
-            hint=f'open it in that program: `kernelforge.Study(model, inputs, study="{study}")`',
-        )
-    import torch
-
-    spec = model or origin["spec"]
-    where = spec.rpartition(":")[0]
-    if where.endswith(".py") and not Path(where).expanduser().is_file():
-        raise UsageFault(
-            f"open the study `{study}`: its model is `{origin['spec']}`, and there is no file `{where}` here",
-            hint="call this in the folder of that file, or name it with --model",
-        )
-    if origin["threads"] is not None:
-        torch.set_num_threads(origin["threads"])
-    options = {f.name: origin[f.name] for f in dataclasses.fields(Wanted)}
-    wanted = Wanted(**{**options, "spec": spec})
-    made = make(wanted)
-    asked, result = origin["asked"], stored["result"] or {}
-    ops = asked["ops"]
-    return (
-        made.model,
-        made.inputs,
-        Asked(
-            **{**asked, "ops": ops if isinstance(ops, str) else tuple(ops)},
-            study=study,
-            store=_settings.store_path(store),
-            seed=origin["seed"],
-            out=result.get("pack"),
-            fresh=False,
-            progress=progress,
-            name=stored["model"],
-            note=made.note,
-            origin=origin,
-        ),
-    )
-
-
-def running(study: str, store: str | os.PathLike[str] | None) -> bool:
-    """Return whether a process runs the study."""
-    return bool(_studies.load(study, store)["running"])

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from kernels import isa
 from proving import Proof, Site, prove
 
 BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
@@ -215,8 +214,5 @@ def proof() -> Proof:
 
 
 @pytest.mark.parametrize("number", range(len(SITES)), ids=[f"{i}-{s.name}" for i, s in enumerate(SITES)])
-def test_equals_eager_within_the_rule(proof: Proof, number: int, request: pytest.FixtureRequest) -> None:
-    if number == 192 and isa() == "avx2":
-        # Open: with 8 lanes the planes' group norm errs 1.25 times what is allowed on one special input; the judge refuses it there.
-        request.applymarker(pytest.mark.xfail(reason="group_norm_planes with 8 lanes", strict=True))
+def test_equals_eager_within_the_rule(proof: Proof, number: int) -> None:
     prove(proof, number, SITES[number])

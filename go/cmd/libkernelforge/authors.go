@@ -22,6 +22,7 @@ import (
 const (
 	kindOpenAI = "openai" // MODEL behind a server of OpenAI's chat completions
 	kindReplay = "replay" // a stored STUDY, run again
+	kindCall   = "call"   // a function of the user's process
 )
 
 type authorRequest struct {
@@ -48,8 +49,11 @@ func authorsOf(requests []authorRequest, settings *forge.Settings, s *store.Stor
 			var author forge.Author
 			author, err = openAI(request.Name, request.Config, settings, &purse)
 			authors = append(authors, author)
+		case kind == kindCall:
+			authors = append(authors, forge.Caller(request.Name))
 		default:
-			err = card.Fail(card.CodeRequest, "", "make author `%s`: there is no kind `%s` (expected `%s` or `%s`)", request.Name, kind, kindOpenAI, kindReplay)
+			err = card.Fail(card.CodeRequest, "", "make author `%s`: there is no kind `%s` (expected `%s`, `%s` or `%s`)",
+				request.Name, kind, kindOpenAI, kindReplay, kindCall)
 		}
 		if err != nil {
 			return nil, nil, err

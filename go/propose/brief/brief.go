@@ -87,6 +87,7 @@ type Node struct {
 	Variants []card.VariantCost `json:"variants"`
 	// RoofShare is the part of the copy's speed that each variant reaches: roof_us / candidate_us.
 	RoofShare map[string]float64 `json:"roof_share"`
+	Usage     []card.Usage       `json:"usage,omitempty"` // on a device: registers, stack and shared memory of its kernels
 }
 
 // Step is a judged candidate in a line. Node 0 is eager; -1: an attempt that is no node.
@@ -141,7 +142,8 @@ func stepOf(a propose.Attempt, why func(card.Verdict) string) Step {
 }
 
 func nodeOf(c *card.Card, a propose.Attempt, why func(card.Verdict) string) Node {
-	node := Node{Step: stepOf(a, why), Source: a.Candidate.Source, Spec: &a.Candidate.Spec, Variants: a.Verdict.Variants, RoofShare: map[string]float64{}}
+	node := Node{Step: stepOf(a, why), Source: a.Candidate.Source, Spec: &a.Candidate.Spec, Variants: a.Verdict.Variants, RoofShare: map[string]float64{},
+		Usage: a.Verdict.Usage}
 	if node.Variants == nil {
 		node.Variants = []card.VariantCost{}
 	}

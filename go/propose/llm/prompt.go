@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"text/template"
 
@@ -151,7 +150,7 @@ func (a *Author) task(from propose.Brief, told brief.Brief) (string, error) {
 
 // parent tells what stands above a new idea. While a failure is mended its code is left out: the failing one is there.
 func (a *Author) parent(attempt propose.Attempt, from propose.Brief) *parent {
-	p := &parent{Costs: costs(attempt.Verdict, from.Card), Change: a.scrub.line(attempt.Candidate.Change, quotedIdea), Diagnosis: diagnosis(attempt.Profile)}
+	p := &parent{Costs: costs(attempt.Verdict, from.Card), Change: a.scrub.line(attempt.Candidate.Change, quotedIdea), Diagnosis: diagnosis(attempt.Verdict.Usage)}
 	if from.Repair == nil {
 		p.Source, p.Spec = a.code(attempt.Candidate, from.Card)
 	}
@@ -198,29 +197,12 @@ func machine(t brief.Target) string {
 	return map[string]string{"host": "A CPU", "cuda": "A GPU"}[t.Name] + ": " + strings.Join(facts, ", ") + "."
 }
 
-// diagnosis reads what was measured of a kernel: what bounds it.
-func diagnosis(p *propose.Profile) []string {
-	if p == nil {
-		return nil
-	}
+// diagnosis reads what the binary says of its kernels: what may keep a multiprocessor from being filled.
+func diagnosis(usage []card.Usage) []string {
 	var lines []string
-	if p.Registers > 0 {
-		lines = append(lines, fmt.Sprintf("%d registers and %d bytes spilled a thread, %d bytes of static shared memory a block", p.Registers, p.SpillBytes, p.StaticSmem))
-	}
-	if p.Occupancy > 0 {
-		lines = append(lines, fmt.Sprintf("occupancy %.0f %%", 100*p.Occupancy))
-	}
-	var counters []string
-	for name := range p.Counters {
-		if counterName.MatchString(name) {
-			counters = append(counters, name)
-		}
-	}
-	slices.Sort(counters)
-	for _, name := range counters[:min(len(counters), 40)] {
-		lines = append(lines, fmt.Sprintf("%s: %.4g", name, p.Counters[name]))
+	for _, use := range usage[:min(len(usage), maxParts)] {
+		lines = append(lines, fmt.Sprintf("`%s` takes %d registers and %d bytes of stack (spilled registers, arrays that no register can hold) a thread, and %d bytes of static shared memory a block",
+			clean(use.Entry, 100), use.Registers, use.StackBytes, use.SharedBytes))
 	}
 	return lines
 }
-
-var counterName = regexp.MustCompile(`^[A-Za-z0-9_.%() -]{1,100}$`)

@@ -82,10 +82,9 @@ func TestThePromptTellsWhatAnAuthorNeeds(t *testing.T) {
 	if text := promptOf(t, nil, b); !strings.Contains(text, "Try it once more from here") {
 		t.Errorf("an idea that was not finished: %s", text)
 	}
-	b.Lineage[0].Profile = &propose.Profile{Registers: 168, SpillBytes: 48, Occupancy: 0.25, Counters: map[string]float64{"dram__throughput.avg.pct": 41.5, "bad\nname": 1}}
-	if text := promptOf(t, nil, b); !strings.Contains(text, "168 registers and 48 bytes spilled") || !strings.Contains(text, "occupancy 25 %") ||
-		!strings.Contains(text, "dram__throughput.avg.pct: 41.5") || strings.Contains(text, "bad\n") {
-		t.Errorf("a profile: %s", text)
+	b.Lineage[0].Verdict.Usage = []card.Usage{{Entry: "kf_main", Registers: 168, StackBytes: 48, SharedBytes: 1024}}
+	if text := promptOf(t, nil, b); !strings.Contains(text, "`kf_main` takes 168 registers and 48 bytes of stack") {
+		t.Errorf("what its kernels take: %s", text)
 	}
 }
 

@@ -197,7 +197,7 @@ func (groupNormChannels) Build(c *card.Card, f propose.Facts, p Point) (card.Can
 	join = append(join, parameters[2])
 	apply := []card.SpecArg{slot("input"), slot("out0"), slot("ws1"), integer("input_size1"), integer(size)}
 	spec := single(p, constants, "input_size0 * "+size, share(p, "input_size1"), apply,
-		card.Workspace{Bytes: "input_size0 * input_size1 * 16 * " + pieces}, card.Workspace{Bytes: "input_size0 * input_size1 * 16"})
+		card.Workspace{Bytes: "input_size0 * input_size1 * 16 * " + pieces}, card.Workspace{Bytes: "input_size0 * input_size1 * 24"})
 	spec.Kernels = append([]card.Kernel{
 		{Entry: "kf_gather", Work: "input_size0 * " + pieces, Grain: "1", Args: gather},
 		{Entry: "kf_join", Work: "input_size0 * group", Grain: "64", Args: join},

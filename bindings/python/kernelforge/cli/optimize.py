@@ -11,6 +11,7 @@ from . import options
 def add(p: argparse.ArgumentParser) -> None:
     options.add_model(p)
     options.add_search(p)
+    options.add_authors(p)
     p.add_argument(
         "--ops",
         default="auto",
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from .. import _pack
     from .._job import CANDIDATES, PROCESSES
     from .._optimize import optimize, report
-    from .._study import origin_of
+    from .._origin import origin_of
 
     if args.html:
         _settings.file_place(args.html, "--html")
@@ -73,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
             study=args.study,
             store=args.store,
             seed=args.seed,
+            **options.authors_of(args),
             out=args.out,
             name=made.name,
             note=made.note,

@@ -54,6 +54,49 @@ def add_search(p: argparse.ArgumentParser) -> None:
     add_store(p)
 
 
+def add_authors(p: argparse.ArgumentParser) -> None:
+    """Add the options of authors beside the templates."""
+    p.add_argument(
+        "--author",
+        action="append",
+        default=[],
+        metavar="KIND:NAME",
+        help="who proposes beside the templates (repeatable): openai:MODEL behind any server of chat completions, or replay:STUDY",
+    )
+    p.add_argument(
+        "--base-url", metavar="URL", help="address of the server; default: OPENAI_BASE_URL, then OpenAI's"
+    )
+    p.add_argument("--api-key-env", metavar="NAME", help="variable that holds the key (OPENAI_API_KEY)")
+    p.add_argument("--api-key-file", metavar="FILE", help="or the file that holds it")
+    p.add_argument(
+        "--max-cost",
+        type=amount,
+        metavar="USD",
+        help="what authors may cost, checked before each call; 0: nobody is called",
+    )
+    p.add_argument("--max-tokens-in", type=tokens, metavar="N", help="tokens of prompts at most")
+    p.add_argument("--max-tokens-out", type=tokens, metavar="N", help="tokens of replies at most")
+    p.add_argument("--calls-in-flight", type=positive, metavar="N", help="calls side by side (4)")
+    p.add_argument("--price-file", metavar="FILE", help="prices of models, over the shipped table")
+
+
+def authors_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of `optimize` that these options are."""
+    from .._authors import IN_FLIGHT
+
+    return {
+        "authors": args.author,
+        "base_url": args.base_url,
+        "api_key_env": args.api_key_env,
+        "api_key_file": args.api_key_file,
+        "max_cost": args.max_cost,
+        "max_tokens_in": args.max_tokens_in,
+        "max_tokens_out": args.max_tokens_out,
+        "calls_in_flight": args.calls_in_flight or IN_FLIGHT,
+        "price_file": args.price_file,
+    }
+
+
 def add_store(p: argparse.ArgumentParser) -> None:
     p.add_argument("--store", help="store file or folder; default: see `kernelforge cache`")
 
@@ -129,6 +172,20 @@ def positive_float(text: str) -> float:
     value = float(text)
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} (expected more than 0)")
+    return value
+
+
+def amount(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} (expected 0 or more)")
+    return value
+
+
+def tokens(text: str) -> int:
+    value = int(text)
+    if not 0 <= value <= 10**12:
+        raise argparse.ArgumentTypeError(f"{text} (expected 0 to 10^12)")
     return value
 
 

@@ -1,21 +1,22 @@
 // Group norm where channels are contiguous.
 //
 // Idea: kf_gather takes the moments of each channel over a piece of the positions, vectors across channels; kf_join joins the pieces and
-// channels of a group and makes the channels' scales and shifts; kf_main applies them. Bound: one more reading than a copy.
+// channels of a group and makes the terms of each channel; kf_main applies them. Bound: one more reading than a copy.
 // Works for: dense tensors of any sizes; weight and bias of any floating type or absent.
 // Parameters the tree may change: PIECES (of a sample's positions), UNROLL (vectors in flight), KF_LANES, GRAIN.
-// Numerics: means in double, squares in float (double for double) about the mean of BLOCK positions; x * scale + shift, as eager.
+// Numerics: means in double, squares in float (double for double) about the mean of BLOCK positions; (x - mean) * scale + bias.
 
 // @include moments.h
 
 constexpr int64_t BLOCK = 64;
 
-// The moments of U vectors of channels, n lanes of each, over `positions` positions at x: means, and C further on sums of squares.
+// The moments of U vectors of channels, n lanes of each, over `positions` positions at x: means, and C further on sums of squares. In vectors
+// throughout: g++ 12 mixes up the lanes of the same join as a loop over arrays.
 template <int U> static void gather(const T* x, int64_t positions, int64_t C, int n, double* out) {
-  double mean[U * L] = {}, squares[U * L] = {};
+  Sum mean[U], squares[U];
   for (int64_t from = 0; from < positions; from += BLOCK, x += BLOCK * C) {
     const int64_t count = positions - from < BLOCK ? positions - from : BLOCK;
-    Sum sum[U];
+    Sum sum[U], off[U], square[U];
     int64_t k = 0;
     for (; k + 4 <= count; k += 4)
       for (int u = 0; u < U; ++u) {
@@ -25,27 +26,36 @@ template <int U> static void gather(const T* x, int64_t positions, int64_t C, in
     for (; k < count; ++k)
       for (int u = 0; u < U; ++u) sum[u] += load(x + k * C + u * L, n);
     const double part = double(count), share = part / double(from + count), weight = double(from) * share;
-    double middle[U * L];
-    __builtin_memcpy(middle, sum, sizeof middle);
-    A about[U * L], spread[U * L];
-    for (int l = 0; l < U * L; ++l) middle[l] /= part, about[l] = A(middle[l]);
-    V square[U] = {};
-    for (k = 0; k < count; ++k)
-      for (int u = 0; u < U; ++u) {
-        const V d = load(x + k * C + u * L, n) - kf_load(about + u * L);
-        square[u] = kf_fma(d, d, square[u]);
+    V about[U];
+    for (int u = 0; u < U; ++u) about[u] = sum[u].over(part);
+    for (k = 0; k < count; k += RUN) {
+      V d1[U] = {}, d2[U] = {};
+      for (int64_t j = k; j < k + RUN && j < count; ++j)
+        for (int u = 0; u < U; ++u) {
+          const V d = load(x + j * C + u * L, n) - about[u];
+          d1[u] += d;
+          d2[u] = kf_fma(d, d, d2[u]);
+        }
+      for (int u = 0; u < U; ++u) off[u] += d1[u], square[u] += d2[u];
+    }
+    for (int u = 0; u < U; ++u) {  // Moments::join for every channel
+      Sum middle;
+      middle += about[u];
+      for (int i = 0; i < Sum::PARTS; ++i) {
+        const kf_f64 spread = square[u].lanes[i], rest = spread < __builtin_inf() ? off[u].lanes[i] : kf_f64{};
+        const kf_f64 apart = middle.lanes[i] + rest / part - mean[u].lanes[i];
+        mean[u].lanes[i] += apart * share;
+        squares[u].lanes[i] += spread - rest * (rest / part) + apart * apart * weight;
       }
-    for (int u = 0; u < U; ++u) kf_store(spread + u * L, square[u]);
-    for (int l = 0; l < U * L; ++l) {  // Moments::join for every channel
-      const double off = middle[l] - double(about[l]), apart = middle[l] - mean[l];
-      mean[l] += apart * share;
-      squares[l] += double(spread[l]) - off * off * part + apart * apart * weight;
     }
   }
+  double means[U * L], sums[U * L];
+  __builtin_memcpy(means, mean, sizeof means);
+  __builtin_memcpy(sums, squares, sizeof sums);
   for (int u = 0; u < U; ++u)
-    for (int l = 0; l < n; ++l) out[u * L + l] = mean[u * L + l], out[C + u * L + l] = squares[u * L + l];
+    for (int l = 0; l < n; ++l) out[u * L + l] = means[u * L + l], out[C + u * L + l] = sums[u * L + l];
 }
-// ws0: for each sample and piece, C means, then C sums of squares; ws1: for each sample, C scales, then C shifts.
+// ws0: for each sample and piece, C means, then C sums of squares; ws1: for each sample, what `Line` has of C channels, one after the other.
 KF_ENTRY void kf_gather(int64_t begin, int64_t end, const kf_arg* a) {
   const int64_t C = a[2].i, size = a[3].i, step = (size + PIECES - 1) / PIECES;
   for (int64_t i = begin; i < end; ++i) {
@@ -74,11 +84,10 @@ KF_ENTRY void kf_join(int64_t begin, int64_t end, const kf_arg* a) {
     const double rstd = inverse_root(all.squares / all.count, eps);
     ((STAT*)a[4].p)[i] = kf_to<STAT>(kf_acc<STAT>(all.mean));
     ((STAT*)a[5].p)[i] = kf_to<STAT>(kf_acc<STAT>(rstd));
-    A* terms = (A*)a[1].p + sample * 2 * C;
+    A* terms = (A*)a[1].p + sample * 3 * C;
     for (int64_t c = first; c < first + channels; ++c) {
-      const double scale = rstd * parameter<WEIGHT>(a[2].p, c, 1);
-      terms[c] = A(scale);
-      terms[C + c] = A(parameter<BIAS>(a[3].p, c, 0) - all.mean * scale);
+      const Line l = line(all.mean, rstd, parameter<WEIGHT>(a[2].p, c, 1), parameter<BIAS>(a[3].p, c, 0));
+      terms[c] = l.about, terms[C + c] = l.scale, terms[2 * C + c] = l.shift;
     }
   }
 }
@@ -87,9 +96,9 @@ KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* a) {
   for (int64_t i = begin; i < end; ++i) {
     const T* x = (const T*)a[0].p + i * C;
     T* out = (T*)a[1].p + i * C;
-    const A* terms = (const A*)a[2].p + i / size * 2 * C;
+    const A* terms = (const A*)a[2].p + i / size * 3 * C;
     each(C, [&](int64_t c, int n, int) __attribute__((always_inline)) {
-      store(out + c, kf_fma(load(x + c, n), load(terms + c, n), load(terms + C + c, n)), n);
+      store(out + c, kf_fma(load(x + c, n) - load(terms + c, n), load(terms + C + c, n), load(terms + 2 * C + c, n)), n);
     });
   }
 }

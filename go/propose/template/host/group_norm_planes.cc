@@ -1,10 +1,10 @@
 // Group norm of contiguous tensors: a group is one run of channels times plane.
 //
-// Idea: the moments of a group in one reading of it, then one multiply-add an element with a scale and shift for each channel.
+// Idea: the moments of a group in one reading of it, then a subtraction and a multiply-add an element with the terms of its channel.
 // Bound: one more reading than a copy, for groups beyond the second cache.
 // Works for: any sizes; weight and bias of any floating type or absent.
 // Parameters the tree may change: UNROLL (vectors in flight), KF_LANES, GRAIN.
-// Numerics: means in double, squares in float (double for double) about the chunk's mean; x * scale + shift, as eager.
+// Numerics: means in double, squares in float (double for double) about the chunk's mean; (x - mean) * scale + bias.
 
 // @include moments.h
 
@@ -25,9 +25,8 @@ KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* a) {
     rstd_out[i] = kf_to<STAT>(kf_acc<STAT>(rstd));
     for (int64_t k = 0; k < channels; ++k, x += size, out += size) {
       const int64_t c = i % groups * channels + k;
-      const double factor = rstd * parameter<WEIGHT>(a[2].p, c, 1);
-      const V scale = kf_set(A(factor)), shift = kf_set(A(parameter<BIAS>(a[3].p, c, 0) - m.mean * factor));
-      each(size, [&](int64_t j, int n, int) __attribute__((always_inline)) { store(out + j, kf_fma(load(x + j, n), scale, shift), n); });
+      const Line terms = line(m.mean, rstd, parameter<WEIGHT>(a[2].p, c, 1), parameter<BIAS>(a[3].p, c, 0));
+      each(size, [&](int64_t j, int n, int) __attribute__((always_inline)) { store(out + j, on(terms, load(x + j, n)), n); });
     }
   }
 }

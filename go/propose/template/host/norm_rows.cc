@@ -35,11 +35,10 @@ KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* a) {
     }
     const double rstd = inverse_root(variance, eps);
     rstd_out[i] = kf_to<STAT>(kf_acc<STAT>(rstd));
-    const A about = A(mean), scale = A(rstd);
+    const Line terms = line(mean, rstd, 1, 0);
     each(D, [&](int64_t c, int n, int) __attribute__((always_inline)) {
       V y = load(x + c, n);
-      if constexpr (!RMS) y -= about;
-      y *= scale;
+      if constexpr (RMS) y *= terms.scale; else y = on(terms, y);
       const V weight = parameter<WEIGHT>(a[2].p, c, n, 1), bias = parameter<BIAS>(a[3].p, c, n, 0);
       if constexpr (__is_same(BIAS, void)) y *= weight; else y = kf_fma(y, weight, bias);
       store(out + c, y, n);
