@@ -125,6 +125,7 @@ class Job:
     """One call of `optimize`. What the machine lacks and what the inputs lack is found before anything is measured."""
 
     def __init__(self, model: Any, inputs: Any, asked: Asked) -> None:
+        _interrupts.look()
         self.started, self.begun = time.monotonic(), False
         self.asked = asked
         self.interrupts = _interrupts.Interrupts()
