@@ -7,7 +7,8 @@
 Faults come in four kinds: candidates (bench/injected.py), processes that are killed or stopped, places without room and devices without memory, and the
 user's own interruptions. `recover_s` is the time from the fault, or from the moment at which a hang is ended, to the next working candidate; where the
 process itself ends (it is killed, interrupted, or its disk is full) it is the time until it has ended, after the measurement in flight, with nothing of
-it left. A row is saved as soon as it is known, and a run with the same --out goes on where an earlier one of the commit stopped.
+it left. `load` is what the machine did beside, a mean over a minute: with more than its cores, the seconds are not ours alone. A row is saved as soon
+as it is known, and a run with the same --out goes on where an earlier one of the commit stopped.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import random
 import subprocess
 import sys
@@ -80,7 +82,8 @@ def main() -> int:
             if time.monotonic() - began > args.budget_s:
                 result["left"] = [n for n in names if n not in {r["name"] for r in result["rows"]}]
                 break
-            result["rows"].append(one(known[name], name, trials).to_dict())
+            row = one(known[name], name, trials).to_dict()
+            result["rows"].append({**row, "load": round(os.getloadavg()[0], 1)})
             save(result, args)
             if not args.json:
                 tell(result["rows"][-1])

@@ -14,7 +14,7 @@ phases a last call comes to its end. Each time:
     the store is whole, and begins with all that it had; no node is there twice; a pack is whole or absent
     the last call of a round ends well, with every candidate judged once, and its pack serves
 
-Every second Ctrl-C goes to all processes of the call, as a terminal's does. `ended_s` is how long it took to end: after Ctrl-C with the measurement in flight.
+Half of the signals go to all processes of the call, as a terminal's do. `ended_s` is how long it took to end: after Ctrl-C with the measurement in flight.
 Rows are saved one by one; the same call goes on with those of this commit.
 """
 
@@ -224,26 +224,30 @@ def ends_well(place: Place) -> list[str]:
 def sweep(sweeping: Sweep, result: dict[str, Any], args: argparse.Namespace) -> None:
     """Interrupt until every signal has its moments or the time is over. Signals take turns within a study."""
     until = time.monotonic() + args.budget_s
-    place, turn, first = sweeping.place(), 0, len(result["rows"])
+    place, turn, rounds = sweeping.place(), 0, len(result["rows"]) // len(ROUND)
     total = args.moments * len(args.signals)
-    while (made := len(result["rows"])) < total:
-        if time.monotonic() > until:
-            result["left"] = True
+    while time.monotonic() < until:
+        left = {n: args.moments - sum(r["signal"] == n for r in result["rows"]) for n in args.signals}
+        turns = [args.signals[(turn + rounds + i) % len(args.signals)] for i in range(len(args.signals))]
+        name = next((n for n in turns if left[n] > 0), None)  # another one in this phase in each round
+        if name is None:
             break
-        number = SIGNALS[args.signals[made % len(args.signals)]]
-        row = sweeping.strike(place, phase_of(turn, total, args.seed), number, made // 3 % 2 == 1)
+        to_all = len(result["rows"]) // len(args.signals) % 2 == 1
+        row = sweeping.strike(place, phase_of(turn, total, args.seed), SIGNALS[name], to_all)
         if row is None:  # the study is done: the phase comes again in another one
             place = sweeping.place()
             continue
         turn += 1
         result["rows"].append(row)
-        if turn == len(ROUND) or made + 1 == total:
+        if turn == len(ROUND):
             row["wrong"] += ends_well(place)
-            place, turn = sweeping.place(), 0
+            place, turn, rounds = sweeping.place(), 0, rounds + 1
         save(result, args)
         if not args.json:
             print(json.dumps(row), flush=True)
-    if turn and len(result["rows"]) > first:
+    else:
+        result["left"] = True
+    if turn:
         result["rows"][-1]["wrong"] += ends_well(place)
 
 

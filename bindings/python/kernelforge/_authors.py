@@ -5,16 +5,20 @@ It owns their settings, what is wrong with them in words, and what a report says
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ._callers import Author
+from ._progress import Progress
 from .errors import UsageFault
+
+log = logging.getLogger("kernelforge")
 
 IN_FLIGHT = 4  # calls
 _MOST_IN_FLIGHT = 256
@@ -238,14 +242,23 @@ def lines(authors: dict[str, Any] | None) -> list[str]:
     return out
 
 
-def forecast(event: dict[str, Any]) -> list[str]:
-    """Return what an event of the core says that authors will take, before the first call; [] if it says nothing of that."""
-    if event["kind"] != "forecast":
-        return []
-    return [
-        f"author {f['author']}, at most without repairs: {f['text']}"
-        for f in event["data"].get("authors") or []
-    ]
+def teller(bar: Progress) -> Callable[[dict[str, Any]], None]:
+    """Return what tells a forecast of authors, before the first call, and whoever is asked no more, when the core has it as an event."""
+
+    def tell(event: dict[str, Any]) -> None:
+        data, told = event["data"], []
+        if event["kind"] == "forecast":
+            told = [
+                f"forecast for {f['author']}, at most without repairs: {f['text']}"
+                for f in data.get("authors") or []
+            ]
+        elif event["kind"] == "author":
+            told = [f"author {data['author']} stopped: {data['why']}"]
+        for line in told:
+            log.info("%s", line)
+            bar.say(line)
+
+    return tell
 
 
 def money(usd: float) -> str:

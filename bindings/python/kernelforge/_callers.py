@@ -38,6 +38,12 @@ class Callers:
     def names(self) -> list[str]:
         return list(self._known)
 
+    def beside(
+        self, execute: Callable[[dict[str, Any]], dict[str, Any]]
+    ) -> Callable[[dict[str, Any]], dict[str, Any]]:
+        """Return what carries out the tasks for these functions, and all others as `execute` does."""
+        return lambda task: self.propose(task) if task["kind"] == "propose" else execute(task)
+
     def propose(self, task: dict[str, Any]) -> dict[str, Any]:
         """Carry out the task `propose` (docs/formats.md, `tasks`)."""
         name = task["author"]

@@ -30,21 +30,28 @@ class Interrupts:
     def __init__(self) -> None:
         self.count = 0
         self.patient = False
-        self._ending = False
+        self._raised: type[BaseException] | None = None
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         self.count += 1
-        if not self._ending and (self.count > 1 or not self.patient):
+        if self._raised is not Terminated and (self.count > 1 or not self.patient):
+            self._raised = KeyboardInterrupt
             raise KeyboardInterrupt
 
     def terminate(self, number: int, frame: FrameType | None) -> None:
-        if not self._ending:  # a second one would disturb what the first one lets end
-            self._ending = True
+        if self._raised is not Terminated:  # a second one would disturb what the first one lets end
+            self._raised = Terminated
             raise Terminated
 
+    def raise_again(self) -> None:
+        """Raise what somebody swallowed: C code that calls back, or a library that tries an import and makes an error of its own out of it."""
+        if self._raised is not None:
+            raise self._raised
+
     def look(self) -> None:
-        """Raise for a Ctrl-C that somebody swallowed: C code that calls back, a library that tries things."""
-        if self.count:
+        """Raise what somebody swallowed, or what was only counted and is nobody's to wait for."""
+        self.raise_again()
+        if self.count and not self.patient:
             raise KeyboardInterrupt
 
 
@@ -80,6 +87,10 @@ def handled(what: str, hint: str) -> Iterator[Interrupts]:
                 before.append((number, usual))
                 signal.signal(number, handler)
         yield ours
+        if (
+            ours._raised is Terminated
+        ):  # swallowed, and the work is done: the signal ends the process all the same
+            raise Terminated
     except Terminated:
         log.warning("%s: terminated; %s", what, hint)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -89,3 +100,9 @@ def handled(what: str, hint: str) -> Iterator[Interrupts]:
         _now = None
         for number, usual in before:
             signal.signal(number, usual)
+
+
+def look() -> None:
+    """Raise what somebody swallowed in the block that is being handled, if one is."""
+    if _now is not None and threading.current_thread() is threading.main_thread():
+        _now.look()

@@ -125,6 +125,7 @@ class Job:
     """One call of `optimize`. What the machine lacks and what the inputs lack is found before anything is measured."""
 
     def __init__(self, model: Any, inputs: Any, asked: Asked) -> None:
+        _interrupts.look()
         self.started, self.begun = time.monotonic(), False
         self.asked = asked
         self.interrupts = _interrupts.Interrupts()
@@ -332,14 +333,8 @@ class Job:
     def _drive(self) -> _search.Outcome:
         request, begin = self.request(), time.monotonic()
         with _search.opened(self.study, "study.start", **request), self.referee() as referee:
-            outcome = _search.drive(
-                self.study,
-                lambda task: (
-                    self.callers.propose(task) if task["kind"] == "propose" else referee.execute(task)
-                ),
-                self.bar,
-                self._tell,
-            )
+            execute = self.callers.beside(referee.execute)
+            outcome = _search.drive(self.study, execute, self.bar, _authors.teller(self.bar))
         self.account(outcome, begin)
         return outcome
 
@@ -383,11 +378,6 @@ class Job:
         log.info("seconds of the referee by task: %s", spent)
         confirm = sum(outcome.seconds.get(kind, 0.0) for kind in _CONFIRMS)
         self.seconds["search"], self.seconds["confirm"] = time.monotonic() - begin - confirm, confirm
-
-    def _tell(self, event: dict[str, Any]) -> None:
-        for line in _authors.forecast(event):
-            log.info("forecast: %s", line)
-            self.bar.say(line)
 
     def _settings(self) -> dict[str, Any]:
         a = self.asked

@@ -135,6 +135,7 @@ def drive(
     try:
         with _interrupts.handled(f"search `{study}`", _GOES_ON) as interrupts:
             while not search.done:
+                interrupts.raise_again()
                 if interrupts.count and not asked:
                     asked = True
                     progress.say("finishing the running measurement; Ctrl-C again stops at once")
@@ -171,6 +172,7 @@ def _carry_out(
     try:
         answer = {"result": execute(task)}
     except Exception as e:
+        _interrupts.look()
         log.debug("task %s failed", kind, exc_info=True)
         own = e if isinstance(e, KernelForgeError) else KernelForgeError(f"{kind}: {type(e).__name__}: {e}")
         answer = {"error": {"code": "referee", "text": own.text, "hint": own.hint or _REPORT}}

@@ -98,7 +98,7 @@ def arrivals(sample: Sample, mode: str) -> list[tuple[str, int]]:
     import torch
 
     module = _ext.load()
-    torch.backends.nnpack.is_available()  # sets NNPACK up: its own operator fails where nobody asked before, as every convolution does
+    torch._nnpack_available()  # sets NNPACK up: its own operator fails where nobody asked before, as every convolution does
     function = sample.function()
     with _mode(mode):
         if mode in ("aot_eager", "inductor"):
@@ -191,7 +191,7 @@ def document(old: str, device: str, new: str) -> str:
         "",
         "`F.max_pool2d` arrives as its leaf `max_pool2d_with_indices` in every eager mode: the composite is not hooked. `_fused_rms_norm` is "
         "CompositeImplicit on the CPU, so there it arrives only without autograd keys (inference_mode). `_nnpack_spatial_convolution` is called after "
-        "`torch.backends.nnpack.is_available()`, which sets NNPACK up; torch refuses it before and on processors without AVX2.",
+        "`torch._nnpack_available()`, which sets NNPACK up; torch refuses it before and on processors without AVX2.",
         "",
     ]
     parts = [kept[title].rstrip("\n") + "\n" for title in DEVICES.values() if title in kept]

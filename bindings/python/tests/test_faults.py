@@ -12,7 +12,7 @@ from pathlib import Path
 from small_net import PACKAGE
 
 BENCH = Path(__file__).resolve().parents[3] / "bench"
-SEED = os.environ.get("KF_SEED", "1")
+SEED = os.environ.get("KF_SEED", "94")  # eight faults of all kinds
 
 
 def _run(program, *options):

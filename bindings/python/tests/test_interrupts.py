@@ -60,23 +60,52 @@ def test_the_first_ctrl_c_of_a_patient_block_is_counted_and_the_second_raised():
     interrupts = Interrupts()
     interrupts.patient = True
     interrupts.interrupt(signal.SIGINT, None)
+    interrupts.look()
+    assert interrupts.count == 1
+    interrupts.patient = False
     with pytest.raises(KeyboardInterrupt):
         interrupts.look()
+    interrupts.patient = True
     with pytest.raises(KeyboardInterrupt):
         interrupts.interrupt(signal.SIGINT, None)
+    with pytest.raises(KeyboardInterrupt):  # whoever swallowed it
+        interrupts.raise_again()
 
 
-@pytest.mark.parametrize("swallows", ["", "except BaseException: raise ValueError('a library failed')"])
-def test_ctrl_c_in_a_command_is_130_wherever_it_comes(swallows):
-    """Python would end by SIGINT if the interrupt came into an `exec` of text; a library may say something else."""
-    text = f"try: os.kill(os.getpid(), signal.SIGINT); time.sleep(30)\n{swallows or 'finally: pass'}"
-    done = _ends(
+FAILS, IGNORES, PASSES = (
+    "except BaseException: raise ValueError('a library failed')",
+    "except BaseException: pass",
+    "finally: pass",
+)
+
+
+def _hit(number, then):
+    """A command that gets a signal inside an `exec` of text, as an import has them."""
+    text = f"try: os.kill(os.getpid(), {int(number)}); time.sleep(30)\n{then}"
+    return _ends(
         "from kernelforge import cli\nimport kernelforge.cli.cache as command\n"
-        f"command.run = lambda args: exec({text!r})\n"
+        f"command.run = lambda args: exec({text!r}) or 0\n"
         "raise SystemExit(cli.main(['cache']))"
     )
+
+
+@pytest.mark.parametrize("then", [FAILS, PASSES])
+def test_ctrl_c_in_a_command_is_130_wherever_it_comes(then):
+    """Python would end by SIGINT if the interrupt came into an `exec` of text; a library may make an error of its own out of it."""
+    done = _hit(signal.SIGINT, then)
     assert done.returncode == 130, done.stderr
     assert done.stderr.startswith("error: cache: interrupted\nhint: ") and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("then", [FAILS, IGNORES, PASSES])
+def test_sigterm_ends_a_command_whoever_swallows_it(then):
+    """A search once went on, or ended with an internal error, after SIGTERM had come into torch's import of NumPy."""
+    done = _hit(signal.SIGTERM, then)
+    assert done.returncode == -signal.SIGTERM, done.stderr
+    assert (
+        done.stderr
+        == "kernelforge: cache: terminated; nothing is left half done: run the same command again\n"
+    )
 
 
 def test_a_process_that_was_started_ends_with_its_parent_and_is_none_of_the_terminals(tmp_path):

@@ -140,10 +140,8 @@ def _carry_out(args: argparse.Namespace) -> int:
         try:
             code = int(command.run(args))
             sys.stdout.flush()
-        except KernelForgeError:
-            raise
         except Exception:
-            interrupts.look()  # a library may make an error of its own out of Ctrl-C
+            interrupts.raise_again()  # a library may make an error of its own out of either
             raise
     return code
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .. import _studies
+from .. import _authors, _studies
 from .._progress import span
 from .._report import controls_of, table
 from ..errors import UsageFault
@@ -68,6 +68,7 @@ def _one(args: argparse.Namespace, study: dict[str, Any]) -> int:
         "",
         f"state: {study['state']}, {study['spend']['candidates']} candidates, {span(study['spend']['seconds'])}",
     ]
+    text += _authors.lines(_authors.spent(study, study["runs"]))
     text += controls_of(
         {f"{r['overload']} {r['card']}": r["controls"] for r in study["runs"] if r["controls"]}
     )
@@ -89,6 +90,10 @@ def _tree(args: argparse.Namespace, run: dict[str, Any]) -> int:
         for i, n in enumerate(below):
             last = i == len(below) - 1
             end = f"{n['cost']:.3f}" if n["status"] == "ok" else n["status"]
+            if repairs := n.get("repairs", 0):
+                end += f", {repairs} repair{'s' if repairs > 1 else ''}"
+            if n.get("unfinished"):
+                end += ", unfinished (not disproved)"
             lines.append(f"{indent}{'└─' if last else '├─'} {n['node']} {n['family']} {n['change']}: {end}")
             walk(n["node"], indent + ("   " if last else "│  "))
 
@@ -119,5 +124,10 @@ def _node(args: argparse.Namespace, run: dict[str, Any]) -> int:
     ]
     if node.get("log"):
         lines += ["log:", str(node["log"])]
+    for a in node.get("attempts") or []:
+        step = a["candidate"]["change"] or (f"reply {a['reply'][:12]}" if a.get("reply") else "")
+        lines.append(
+            f"step {a['attempt']}, sent back to its author: {a['verdict']['status']}: {step}".rstrip(": ")
+        )
     options.emit(args, {"schema": 1, "node": args.node, **node}, "\n".join([*lines, "", candidate["source"]]))
     return 0
