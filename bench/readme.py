@@ -1,6 +1,6 @@
-"""Writes the result table of the README from the result files, so that no figure there is typed by hand.
+"""Writes the result tables of the README from the result files, so that no figure there is typed by hand.
 
-python bench/readme.py            rewrite the block between the markers
+python bench/readme.py            rewrite the blocks between the markers
 python bench/readme.py --check    fail if it differs (part of `make check`)
 """
 
@@ -14,7 +14,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
-BEGIN, END = "<!-- results: made by bench/readme.py -->", "<!-- end of results -->"
+RESULTS = "<!-- results: made by bench/readme.py -->", "<!-- end of results -->"
+TRUST = "<!-- trust: made by bench/readme.py -->", "<!-- end of trust -->"
 
 
 ROWS = 7  # operators shown of each model
@@ -79,6 +80,36 @@ def operators(data: dict[str, Any]) -> list[str]:
     return [*lines, "", "</details>"]
 
 
+def trust() -> list[str]:
+    """Return the table of what the judge is worth: a row for each result of bench/trust.py, of the commit that it names."""
+    lines = [
+        "| the judge on | bad kernels killed | kinds not wholly killed | good kernels refused | guard calls wrong, crashed | accepted by chance | commit |",
+        "|---|---:|---|---:|---|---:|---|",
+    ]
+    for path in sorted((ROOT / "bench" / "results").glob("trust-*.json")):
+        d = json.loads(path.read_text())
+        kinds = [
+            f"`{k}` {n['killed']} of {n['bad']}" for k, n in d["by_kind"].items() if n["killed"] < n["bad"]
+        ]
+        open_kinds = ", ".join(kinds) or f"none of {len(d['by_kind'])}"
+        guard = (
+            f"{d['wrong']}, {d['crashes']} of {d['guard_calls']:,}" if d["guard_calls"] else "not measured"
+        )
+        chance = f"{d['aa_accepted']} of {d['aa_trials']:,}" if d["aa_trials"] else "not measured"
+        left = f" ({d['left']} files not judged)" if d.get("left") else ""
+        lines.append(
+            f"| [{where(d)}](bench/results/{path.name}) | {d['killed']} of {d['bad']}{left} | {open_kinds} "
+            f"| {len(d['false_rejects'])} of {d['good']} | {guard} | {chance} | {d['commit'][:7]}, {d['made'][:10]} |"
+        )
+    return lines
+
+
+def between(text: str, markers: tuple[str, str], lines: list[str]) -> str:
+    """Return a text with these lines between two markers."""
+    head, rest = text.split(markers[0], 1)
+    return f"{head}{markers[0]}\n{chr(10).join(lines)}{markers[1]}{rest.split(markers[1], 1)[1]}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
@@ -88,13 +119,11 @@ def main() -> int:
     for data in results:
         blocks += [*operators(data), ""]
     text = README.read_text()
-    head, rest = text.split(BEGIN, 1)
-    _, tail = rest.split(END, 1)
-    made = f"{head}{BEGIN}\n{chr(10).join(blocks)}{END}{tail}"
+    made = between(between(text, RESULTS, blocks), TRUST, [*trust(), ""])
     if args.check:
         if made != text:
             print(
-                "README.md: its result table is not that of bench/results\nhint: python bench/readme.py",
+                "README.md: its result tables are not those of bench/results\nhint: python bench/readme.py",
                 file=sys.stderr,
             )
             return 1

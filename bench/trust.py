@@ -5,7 +5,7 @@
 
 Each section is another program, which prints its part as JSON; this one calls them and puts their fields together, with the names of docs/formats.md:
 
-    corpus   kernelforge redteam                bad, killed, survived, good, false_rejects, elsewhere, by_kind
+    corpus   kernelforge redteam                bad, killed, survived, good, false_rejects, elsewhere, by_kind, left (files not judged)
     guard    bench/guard.py                     guard_calls, wrong, crashes
     faults   bench/faults.py                    faults, contained, recover_s_max
     aa       bench/timing.py                    aa_trials, aa_accepted
@@ -108,7 +108,7 @@ SECTIONS: dict[str, Section] = {
     "corpus": Section(
         _corpus,
         0.5,
-        ("bad", "killed", "survived", "good", "false_rejects", "elsewhere", "by_kind"),
+        ("bad", "killed", "survived", "good", "false_rejects", "elsewhere", "by_kind", "left"),
         lambda a, target: not a["left"],
     ),
     "guard": Section(
@@ -172,7 +172,7 @@ def measure(name: str, target: str, seconds: float, beside: Path) -> tuple[Json,
     how["why"] = "" if how["done"] else "the budget ended first"
     for tier in answer.get("tiers", []):
         tier.pop("room", None)
-    return {f: answer[f] for f in section.fields}, how
+    return {f: len(answer[f]) if f == "left" else answer[f] for f in section.fields}, how
 
 
 def verdict(result: Json) -> list[str]:
@@ -254,6 +254,9 @@ def main() -> int:
         **{f: result.get(f) for s in SECTIONS.values() for f in s.fields},
         "sections": result.get("sections", {}),
     }
+    for name in SECTIONS if args.only else ():
+        if name not in args.only:
+            result["sections"].setdefault(name, {"done": False, "why": "it was not asked for (--only)"})
     deadline = time.monotonic() + args.budget_s
     open_names = [n for n in args.only or SECTIONS if not result["sections"].get(n, {}).get("done")]
     for i, name in enumerate(open_names):
