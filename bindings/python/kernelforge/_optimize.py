@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from . import _authors, _ext, _settings, _studies
+from ._asked import CANDIDATES, PROCESSES, Asked
 from ._callers import Author
 from ._inputs import name_of
-from ._job import CANDIDATES, PROCESSES, Asked, Job
+from ._job import Job
 from ._report import Report
 from .errors import UsageFault
 

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _core, _ext, _interrupts, _origin, _outcome, _search, _settings, _studies
+from ._asked import CANDIDATES, PROCESSES, Asked
 from ._inputs import name_of
-from ._job import CANDIDATES, PROCESSES, Asked, Job
+from ._job import Job
 from ._report import Report
 from ._state import kept
 from .errors import KernelForgeError, RefereeFault, UsageFault, of_the_user

@@ -325,10 +325,3 @@ def test_functions_propose_beside_each_other_and_one_that_raises_ends_alone(clea
     assert "author `call:broken` raised" in caplog.text
     assert "ZeroDivisionError: no idea at all" in caplog.text
     assert "def broken" in caplog.text or "in broken" in caplog.text  # the traceback
-
-
-@pytest.mark.parametrize("author", ["gpt", 3])
-def test_an_author_must_be_a_function(author):
-    model, inputs = _net()
-    with pytest.raises(UsageFault, match="it is no function"):
-        kernelforge.optimize(model, inputs, authors=[author])
