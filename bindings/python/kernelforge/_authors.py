@@ -10,8 +10,8 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ._callers import Author
@@ -23,6 +23,26 @@ log = logging.getLogger("kernelforge")
 IN_FLIGHT = 4  # calls
 _MOST_IN_FLIGHT = 256
 _MOST_TOKENS = 10**12
+MORE = [
+    "organization",
+    "insecure_http",
+    "temperature",
+    "top_p",
+    "max_tokens",
+    "tokens_field",
+    "effort",
+    "whole",
+    "connect_s",
+    "first_byte_s",
+    "between_s",
+    "total_s",
+    "attempts",
+    "backoff_s",
+    "max_wait_s",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "max_reply_bytes",
+]  # settings without a name of their own
 _VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID")  # that the core may look up
 
 
@@ -39,6 +59,7 @@ class Authors:
         max_tokens_in, max_tokens_out: of the whole study.
         in_flight: calls side by side.
         price_file: prices over the shipped table.
+        more: settings without a name of their own here, by those of docs/authors.md; the core checks their values.
     """
 
     names: tuple[str, ...] = ()
@@ -51,6 +72,7 @@ class Authors:
     max_tokens_out: int | None = None
     in_flight: int = IN_FLIGHT
     price_file: str | os.PathLike[str] | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in self.names:
@@ -85,6 +107,10 @@ class Authors:
                 "optimize with api_key_env: this is not the name of a variable (expected letters, digits and `_`)",
                 hint="name the variable that holds the key, never the key itself",
             )
+        if unknown := sorted(set(self.more) - set(MORE)):
+            raise UsageFault(
+                f"optimize with author_settings: there is no `{unknown[0]}`", hint=f"one of {', '.join(MORE)}"
+            )
         given = [what for what, value in self._of_authors() if value is not None]
         if given and not self.names:
             raise UsageFault(
@@ -101,6 +127,7 @@ class Authors:
             ("max_tokens_in", self.max_tokens_in),
             ("max_tokens_out", self.max_tokens_out),
             ("price_file", self.price_file),
+            ("author_settings", self.more or None),
         ]
 
     def __bool__(self) -> bool:
@@ -116,7 +143,7 @@ class Authors:
             "api_key_file": _path(self.api_key_file),
             "price_file": _path(self.price_file),
         }
-        told = {k: v for k, v in config.items() if v}
+        told = {k: v for k, v in config.items() if v} | dict(self.more)
         return [
             {"name": n, **({"variables": variables, **told} if n.startswith("openai:") else {})}
             for n in self.names

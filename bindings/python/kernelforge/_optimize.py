@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from . import _authors, _ext, _settings, _studies
+from ._asked import CANDIDATES, PROCESSES, Asked
 from ._callers import Author
 from ._inputs import name_of
-from ._job import CANDIDATES, PROCESSES, Asked, Job
+from ._job import Job
 from ._report import Report
 from .errors import UsageFault
 
@@ -49,6 +50,7 @@ def optimize(
     max_tokens_out: int | None = None,
     calls_in_flight: int = _authors.IN_FLIGHT,
     price_file: str | os.PathLike[str] | None = None,
+    author_settings: Mapping[str, Any] | None = None,
     out: str | os.PathLike[str] | None = None,
     fresh: bool = False,
     progress: str | bool = "auto",
@@ -86,6 +88,7 @@ def optimize(
         max_tokens_in, max_tokens_out: tokens likewise.
         calls_in_flight: calls of authors side by side.
         price_file: prices of models, over the shipped table (docs/authors.md).
+        author_settings: what else docs/authors.md names: time-outs in seconds, attempts, rates a minute, temperature, tokens of a reply.
         out: folder of the pack: absent, empty, or a pack; default: in the packs folder beside the store. Without a winner none is written.
         fresh: forget what the study has and begin again.
         progress: "auto" (a bar on terminals), True or False.
@@ -130,6 +133,7 @@ def optimize(
             max_tokens_out=max_tokens_out,
             in_flight=calls_in_flight,
             price_file=price_file,
+            more=author_settings or {},
         ),
         out=out,
         fresh=fresh,

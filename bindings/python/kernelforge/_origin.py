@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _settings, _studies
-from ._job import Asked
+from ._asked import Asked
 from .errors import UsageFault
 
 _ASKED = ("ops", "min_share", "candidates", "max_seconds", "tier", "review", "exact", "processes")

@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _core, _ext, _interrupts, _origin, _outcome, _search, _settings, _studies
+from ._asked import CANDIDATES, PROCESSES, Asked
 from ._inputs import name_of
-from ._job import CANDIDATES, PROCESSES, Asked, Job
+from ._job import Job
 from ._report import Report
 from ._state import kept
-from .errors import KernelForgeError, RefereeFault, UsageFault
+from .errors import KernelForgeError, RefereeFault, UsageFault, of_the_user
 
 WAITING, UNJUDGED = "waiting", "unjudged"
 _LOOK_SECONDS = 0.5  # between looks at a verdict that another process will bring
@@ -308,9 +309,10 @@ def submit(
         "source": source,
         "spec": dict(spec),
     }
-    sent = _core.call(
-        "store.submit", store=path, study=study, run=run, parent=parent, candidate=candidate, by=author
-    )
+    with of_the_user():
+        sent = _core.call(
+            "store.submit", store=path, study=study, run=run, parent=parent, candidate=candidate, by=author
+        )
     return {"card": run, **sent}
 
 

@@ -5,6 +5,9 @@ A subclass also inherits the builtin that users would catch. `exit_code` is what
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 EXIT_CODES = {
     0: "ok",
     1: "internal error",
@@ -115,3 +118,14 @@ _FROM_CORE: dict[str, type[KernelForgeError]] = {
 def from_core(code: str, text: str, hint: str = "") -> KernelForgeError:
     """Return the exception for an error of the core (docs/formats.md, `the core library`)."""
     return _FROM_CORE.get(code, KernelForgeError)(text, hint)
+
+
+@contextlib.contextmanager
+def of_the_user() -> Iterator[None]:
+    """Call a request that the core cannot read wrong usage: inside the block it holds what a user gave, as it was given."""
+    try:
+        yield
+    except KernelForgeError as e:
+        if type(e) is not KernelForgeError:
+            raise
+        raise UsageFault(e.text, e.hint) from e

@@ -112,7 +112,7 @@ def test_replies_become_candidates_and_bad_ones_visible_steps(mean_file, tmp_pat
 def test_a_budget_of_nothing_calls_nobody(mean_file):
     with Server([{"reply": "mean"}]) as server:
         how = ["--author", "openai:scripted", "--base-url", server.url, "--max-cost", "0"]
-        done = _optimize(mean_file, "--candidates", "1", *how)
+        done = _optimize(mean_file, "--candidates", "2", *how)
         assert done.returncode == 0, done.stderr
         assert server.log() == []
     told = json.loads(done.stdout)["authors"]

@@ -60,7 +60,7 @@ func authorsOf(requests []authorRequest, settings *forge.Settings, s *store.Stor
 		}
 		settings.Authors = append(settings.Authors, request.Name)
 	}
-	return authors, nil, nil
+	return authors, recording, nil
 }
 
 // openAI makes an author of a model. It is made once to be tried, and again when the study tells what sessions before this one spent.

@@ -45,8 +45,7 @@ type Config struct {
 	InFlight          int     `json:"in_flight,omitempty"`
 	MaxReplyBytes     int64   `json:"max_reply_bytes,omitempty"` // of a reply's text
 
-	PriceFile   string `json:"price_file,omitempty"`   // over the shipped table
-	ShareInputs bool   `json:"share_inputs,omitempty"` // the prompt may tell coarse statistics of the inputs
+	PriceFile string `json:"price_file,omitempty"` // over the shipped table
 
 	Getenv func(string) string `json:"-"` // nil: the process's
 	Budget *budget.Budget      `json:"-"` // nil: no limit

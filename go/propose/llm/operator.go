@@ -1,9 +1,8 @@
 package llm
 
-// operator.go owns a card in lines of text: the call as ATen writes it, tensors, names, statistics. What an operator means is told by the brief.
+// operator.go owns a card in lines of text: the call as ATen writes it, tensors, names. What an operator means is told by the brief.
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,26 +91,4 @@ func names(list []brief.Name) string {
 		text = append(text[:tellNames-21], append([]string{"..."}, text[len(text)-20:]...)...)
 	}
 	return strings.Join(text, ", ")
-}
-
-// inputs are coarse statistics of the tensors that were captured, two digits each: only where the user opted in.
-func inputs(from propose.Brief) []string {
-	var lines []string
-	for _, v := range from.Card.Variants {
-		var moments [][]float64
-		if json.Unmarshal(from.Moments[v.ID], &moments) != nil || len(lines) >= tellVariants {
-			continue
-		}
-		slots := brief.Slots(v.Call)
-		for i, m := range moments {
-			if i < len(slots) && len(m) > 0 {
-				digits := make([]string, len(m))
-				for j, x := range m {
-					digits[j] = fmt.Sprintf("%.2g", x)
-				}
-				lines = append(lines, fmt.Sprintf("%s, `%s`: %s", v.ID, slots[i], strings.Join(digits, ", ")))
-			}
-		}
-	}
-	return lines
 }

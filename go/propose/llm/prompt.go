@@ -108,7 +108,7 @@ type page struct {
 	Signature, Slots, Names, Machine, Ask string
 	Variants                              []variant
 	MoreVariants                          int
-	Inputs, Path, Siblings                []string
+	Path, Siblings                        []string
 	Parent                                *parent
 }
 
@@ -127,9 +127,6 @@ func (a *Author) task(from propose.Brief, told brief.Brief) (string, error) {
 			break
 		}
 		p.Variants = append(p.Variants, variant{v.ID, shapes(v), fmt.Sprint(v.Calls), fmt.Sprintf("%.4g", v.EagerUS), fmt.Sprint(v.Bytes), fmt.Sprintf("%.4g", v.RoofUS)})
-	}
-	if a.config.ShareInputs {
-		p.Inputs = inputs(from)
 	}
 	if n := len(from.Lineage); n > 0 {
 		p.Parent = a.parent(from.Lineage[n-1], from)

@@ -10,9 +10,13 @@ import os
 import secrets
 import sys
 import time
+from typing import TYPE_CHECKING
 
-from ..errors import KernelForgeError, LockedFault, UsageFault
+from ..errors import KernelForgeError, LockedFault, UsageFault, of_the_user
 from . import options
+
+if TYPE_CHECKING:
+    from .._interrupts import Interrupts
 
 _POLL_MS = 150
 _BUSY_SECONDS = 2.0  # between tries of a study that another process runs: it judges meanwhile
@@ -38,22 +42,40 @@ def add(p: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from .. import _interrupts
+
+    with _interrupts.handled(f"mcp `{args.study}`", "what was judged is saved") as interrupts:
+        interrupts.patient = True  # the first Ctrl-C ends the service, the second what it still does
+        service = _Service(args, _start(args))
+        try:
+            service.serve(interrupts)
+        finally:
+            service.stop()
+    return 0
+
+
+def _start(args: argparse.Namespace) -> int:
+    """Start the server and return its number."""
     from .. import _core, _settings
 
-    store = str(_settings.store_path(args.store))
+    about = {
+        "store": str(_settings.store_path(args.store)),
+        "study": args.study,
+        "details": args.details,
+    }
     if args.token_env and not args.http:
         raise UsageFault("serve with --token-env: only HTTP has a token", hint="add --http 127.0.0.1:PORT")
     if args.http:
         token, told = _token(args.token_env)
-        where = {"http": {"address": args.http, "token": token}}
-        server = _core.call("mcp.start", store=store, study=args.study, details=args.details, **where)
+        with of_the_user():
+            server = _core.call("mcp.start", **about, http={"address": args.http, "token": token})
         options.say(f"serving `{args.study}` at {server['url']}" + (f"\ntoken: {token}" if told else ""))
     else:
         ways = {"in": os.dup(0), "out": os.dup(1)}
         sys.stdout.flush()
         os.dup2(2, 1)  # what a model's file prints must not break the protocol
-        server = _core.call("mcp.start", store=store, study=args.study, details=args.details, stdio=ways)
-    return _Service(args, int(server["server"])).run()
+        server = _core.call("mcp.start", **about, stdio=ways)
+    return int(server["server"])
 
 
 def _token(variable: str | None) -> tuple[str, bool]:
@@ -77,28 +99,26 @@ class _Service:
         self.hopeless = False  # the model cannot be made: agents were told
         self.next_try = 0.0
 
-    def run(self) -> int:
-        from .. import _core, _interrupts
+    def serve(self, interrupts: Interrupts) -> None:
+        """Judge until the server or the user ends; then confirm and serve what was found."""
+        from .. import _core
 
-        with _interrupts.handled(f"mcp `{self.args.study}`", "what was judged is saved") as interrupts:
-            interrupts.patient = True  # the first Ctrl-C ends the service, the second what it still does
-            try:
-                while not interrupts.count:
-                    state = _core.call("mcp.poll", server=self.server, timeout_ms=_POLL_MS)
-                    if not state["serving"]:
-                        break
-                    if state["waiting"] and self.study is None and not self.hopeless:
-                        self._open()
-                    if self.study is not None:
-                        self._judge()
-                _core.call("mcp.stop", server=self.server)
-                if self.study is not None:
-                    options.say("confirming what was found; Ctrl-C stops at once")
-                    self._conclude()
-            finally:
-                if self.study is not None:
-                    self.study.stop()
-        return 0
+        while not interrupts.count:
+            state = _core.call("mcp.poll", server=self.server, timeout_ms=_POLL_MS)
+            if not state["serving"]:
+                break
+            if state["waiting"] and self.study is None and not self.hopeless:
+                self._open()
+            if self.study is not None:
+                self._judge()
+        _core.call("mcp.stop", server=self.server)
+        if self.study is not None:
+            options.say("confirming what was found; Ctrl-C stops at once")
+            self._conclude()
+
+    def stop(self) -> None:
+        if self.study is not None:
+            self.study.stop()
 
     def _open(self) -> None:
         """Make the study's model again, unless another process runs the study: that one judges."""

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     import torch
 
     from .. import _pack
-    from .._job import CANDIDATES, PROCESSES
+    from .._asked import CANDIDATES, PROCESSES
     from .._optimize import optimize, report
     from .._origin import origin_of
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from .._model import DTYPES, SHORT, Made, Wanted, check_device, make
@@ -78,6 +79,12 @@ def add_authors(p: argparse.ArgumentParser) -> None:
     p.add_argument("--max-tokens-out", type=tokens, metavar="N", help="tokens of replies at most")
     p.add_argument("--calls-in-flight", type=positive, metavar="N", help="calls side by side (4)")
     p.add_argument("--price-file", metavar="FILE", help="prices of models, over the shipped table")
+    p.add_argument(
+        "--author-settings",
+        type=settings_file,
+        metavar="FILE",
+        help="time-outs, rates, temperature and so on (docs/authors.md), as a JSON object",
+    )
 
 
 def authors_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -94,6 +101,7 @@ def authors_of(args: argparse.Namespace) -> dict[str, Any]:
         "max_tokens_out": args.max_tokens_out,
         "calls_in_flight": args.calls_in_flight or IN_FLIGHT,
         "price_file": args.price_file,
+        "author_settings": args.author_settings,
     }
 
 
@@ -172,6 +180,16 @@ def positive_float(text: str) -> float:
     value = float(text)
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} (expected more than 0)")
+    return value
+
+
+def settings_file(path: str) -> dict[str, Any]:
+    try:
+        value = json.loads(Path(path).expanduser().read_text())
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"read `{path}`: {error}") from None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"read `{path}`: it is no JSON object")
     return value
 
 
