@@ -133,6 +133,7 @@ def test_a_budget_of_nothing_calls_nobody(mean_file):
         ({"authors": "openai:a", "api_key_env": "sk-123"}, "api_key_env: this is not the name of a variable"),
         ({"base_url": "http://localhost:1"}, "no author is named"),
         ({"authors": [3]}, "it is no function"),
+        ({"authors": "openai:a", "author_settings": {"colour": 3}}, "there is no `colour`"),
     ],
 )
 def test_settings_that_cannot_be_are_told_before_anything_is_done(settings, found):
@@ -147,6 +148,14 @@ def test_settings_that_cannot_be_are_told_before_anything_is_done(settings, foun
         ({"authors": "openai:a", "base_url": "http://far.example/v1"}, "is http to"),
         ({"authors": "openai:a", "base_url": "https://far.example/v1"}, "holds no key"),
         ({"authors": "replay:never"}, "there is none of this name"),
+        (
+            {
+                "authors": "openai:a",
+                "base_url": "http://localhost:1/v1",
+                "author_settings": {"temperature": 9},
+            },
+            "`temperature` is 9",
+        ),
         (
             {"authors": "openai:a", "base_url": "http://localhost:1/v1", "price_file": "/no/prices.json"},
             "price",
