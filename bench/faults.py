@@ -70,7 +70,7 @@ def main() -> int:
         parser.error(f"no such fault: {', '.join(wrong)} (there are {', '.join(known)})")
     if args.sample is not None:
         names = random.Random(args.seed).sample(sorted(names), min(args.sample, len(names)))
-    result = begin(args)
+    result = {"env": victim.machine(args.target), **begin(args)}
     done = {row["name"] for row in result["rows"]}
     victim.preload()
     began = time.monotonic()

@@ -164,9 +164,13 @@ def one_error(v: Victim) -> list[str]:
 
 
 def words(v: Victim) -> str:
-    """Return the error in which a search ended, in short."""
+    """Return the error in which a search ended and its hint, without the folders of the trial."""
     said = v.said()
-    return said[said.rfind("error: ") :][:240].strip().replace("\n", "; ") if "error: " in said else ""
+    if "error: " not in said:
+        return ""
+    first, *rest = said[said.rfind("error: ") :].splitlines()
+    hint = next((line for line in rest[:1] if line.startswith("hint: ")), "")
+    return "; ".join(filter(None, [first, hint])).replace(f"{v.place.folder}/", "")[:240]
 
 
 def verdicts(v: Victim) -> list[dict[str, Any]]:

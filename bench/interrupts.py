@@ -310,10 +310,7 @@ def main() -> int:
     args = parser.parse_args()
     args.out = args.out or ROOT / "bench/results/interrupts-host.json"
     victim.preload()
-    from kernelforge import _pins
-    from kernelforge._place import HOST
-
-    result = {"env": _pins.environment(HOST), **begin(args)}
+    result = {"env": victim.machine("host"), **begin(args)}
     with tempfile.TemporaryDirectory(prefix="kernelforge-interrupts-") as folder:
         sweep(Sweep(Path(folder), random.Random(args.seed + len(result["rows"]))), result, args)
     save(result, args)

@@ -246,10 +246,7 @@ def main() -> int:
     args = parser.parse_args()
     until = time.monotonic() + args.budget_s
     victim.preload()
-    from kernelforge import _pins
-    from kernelforge._place import HOST, Place
-
-    env = _pins.environment(HOST if args.target == "host" else Place(0))
+    env = victim.machine(args.target)
     slug = "host" if args.target == "host" else str(env["device"]).split()[-1].lower()
     args.out = args.out or ROOT / f"bench/results/kills-{slug}.json"
     result = {"env": env, **begin(args)}

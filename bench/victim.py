@@ -13,6 +13,7 @@ import os
 import select
 import shutil
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -49,6 +50,16 @@ def preload() -> None:
 
     torch.set_num_threads(1)
     _ext.load()
+
+
+def machine(target: str) -> dict[str, Any]:
+    """Return what a result says of the machine. Asked in a process of its own: this one must not touch a driver before it forks."""
+    place = {"host": "HOST", "cuda": "Place(0)"}[target]
+    code = f"import json; from kernelforge._pins import environment; from kernelforge._place import HOST, Place; print(json.dumps(environment({place})))"
+    variables = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python")}
+    said = subprocess.run([sys.executable, "-c", code], env=variables, stdout=subprocess.PIPE, check=True)
+    found: dict[str, Any] = json.loads(said.stdout)
+    return found
 
 
 class Place:
