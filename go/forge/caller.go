@@ -13,12 +13,13 @@ import (
 
 // Caller makes the author that the user's process knows by a name. One that raises is asked no more; a reply that is no candidate goes back to it.
 func Caller(name string) Author {
-	return Author{Name: name, Make: func(l *Ledger) (propose.Proposer, error) { return caller{l.work, name}, nil }}
+	return Author{Name: name, Make: func(l *Ledger) (propose.Proposer, error) { return &caller{work: l.work, name: name}, nil }}
 }
 
 type caller struct {
-	work *work
-	name string
+	work   *work
+	name   string
+	raised string // the exception with which it ended; whoever holds the quiet owns it
 }
 
 // proposed is the answer to a task `propose`.
@@ -32,18 +33,22 @@ type proposed struct {
 }
 
 // Propose implements propose.Proposer.
-func (c caller) Propose(ctx context.Context, b propose.Brief) (card.Candidate, error) {
+func (c *caller) Propose(ctx context.Context, b propose.Brief) (card.Candidate, error) {
 	select {
 	case c.work.quiet <- struct{}{}: // the user's code would disturb a clock
 	case <-ctx.Done():
 		return card.Candidate{}, ctx.Err()
 	}
 	defer func() { <-c.work.quiet }()
+	if c.raised != "" { // a call that flew already
+		return card.Candidate{}, card.Fail(card.CodePropose, "", "it raised %s", c.raised)
+	}
 	reply, err := ask[proposed](ctx, c.work.queue, "propose", map[string]any{"author": c.name, "brief": brief.Of(b, nil)})
 	switch {
 	case err != nil:
 		return card.Candidate{}, err
 	case reply.Raised != "":
+		c.raised = reply.Raised
 		return card.Candidate{}, card.Fail(card.CodePropose, "", "it raised %s", reply.Raised)
 	case reply.Candidate == nil:
 		return card.Candidate{}, propose.ErrExhausted

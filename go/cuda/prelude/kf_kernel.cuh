@@ -213,27 +213,22 @@ template <class Type> union kf_shuffled {
   Type value;
   uint32_t words[count];
 };
-template <class Type> KF_INLINE Type kf_shuffle_xor(Type x, int lanes) {
+template <class Type, class Move> KF_INLINE Type kf_moved(Type x, Move move) {
   kf_shuffled<Type> from, to;
   from.value = x;
 #pragma unroll
-  for (int i = 0; i < from.count; ++i) to.words[i] = __shfl_xor_sync(0xffffffffu, from.words[i], lanes);
+  for (int i = 0; i < from.count; ++i) to.words[i] = move(from.words[i]);
   return to.value;
 }
+template <class Type> KF_INLINE Type kf_shuffle_xor(Type x, int lanes) {
+  return kf_moved(x, [=](uint32_t word) { return __shfl_xor_sync(0xffffffffu, word, lanes); });
+}
 template <class Type> KF_INLINE Type kf_shuffle_up(Type x, int lanes) {
-  kf_shuffled<Type> from, to;
-  from.value = x;
-#pragma unroll
-  for (int i = 0; i < from.count; ++i) to.words[i] = __shfl_up_sync(0xffffffffu, from.words[i], lanes);
-  return to.value;
+  return kf_moved(x, [=](uint32_t word) { return __shfl_up_sync(0xffffffffu, word, lanes); });
 }
 // The value of a lane, for all.
 template <class Type> KF_INLINE Type kf_shuffle(Type x, int lane) {
-  kf_shuffled<Type> from, to;
-  from.value = x;
-#pragma unroll
-  for (int i = 0; i < from.count; ++i) to.words[i] = __shfl_sync(0xffffffffu, from.words[i], lane);
-  return to.value;
+  return kf_moved(x, [=](uint32_t word) { return __shfl_sync(0xffffffffu, word, lane); });
 }
 
 // Folds the values of each Width neighbouring lanes; every one of them gets the result. All 32 lanes must come here.

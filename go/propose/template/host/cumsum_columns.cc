@@ -9,6 +9,8 @@
 
 // @include walk.h
 
+// @include lines.h
+
 constexpr int N = COLS * 8;
 
 template <class T> KF_INLINE C one(T x) {
@@ -31,21 +33,10 @@ template <bool CONTIGUOUS> void scan(OUT* out, const IN* in, int64_t steps, int6
   }
 }
 
-// args: output, input; for each dim the size, the output's stride, the input's stride.
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
-  const kf_arg *size = args + 2, *to = size + DIMS, *from = to + DIMS;
-  Loop<2> lines;
-  for (int d = 0; d < DIMS; ++d)
-    if (d != DIM) lines.dim(size[d].i, {to[d].i, from[d].i});
-  lines.join();
-  const int64_t t = lines.stride[0][lines.dims - 1], f = lines.stride[1][lines.dims - 1];
-  lines.run(begin, end, [&](int64_t m, int64_t n, const int64_t* offset) {
-    for (int64_t r = 0; r < m; ++r)
-      for (int64_t i = 0; i < n; i += N) {
-        OUT* out = (OUT*)args[0].p + offset[0] + r * lines.next(0) + i * t;
-        const IN* in = (const IN*)args[1].p + offset[1] + r * lines.next(1) + i * f;
-        if (t == 1 && f == 1 && i + N <= n) scan<true>(out, in, size[DIM].i, to[DIM].i, from[DIM].i, N, 1, 1);
-        else scan<false>(out, in, size[DIM].i, to[DIM].i, from[DIM].i, n - i < N ? n - i : N, t, f);
-      }
+  each_run(begin, end, args, [](OUT* out, const IN* in, int64_t lines, Step next, int64_t steps, Step along) {
+    for (int64_t i = 0; i < lines; i += N, out += N * next.to, in += N * next.from)
+      if (next.to == 1 && next.from == 1 && i + N <= lines) scan<true>(out, in, steps, along.to, along.from, N, 1, 1);
+      else scan<false>(out, in, steps, along.to, along.from, lines - i < N ? lines - i : N, next.to, next.from);
   });
 }

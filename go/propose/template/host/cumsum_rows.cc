@@ -8,6 +8,8 @@
 
 // @include walk.h
 
+// @include lines.h
+
 #if WHOLE
 KF_INLINE void scan(OUT* out, int64_t to, const IN* in, int64_t from, int64_t n) {
   uint64_t sum = 0;  // integers wrap
@@ -72,18 +74,8 @@ KF_INLINE void scan(OUT* out, int64_t to, const IN* in, int64_t from, int64_t n)
 }
 #endif
 
-// args: output, input; for each dim the size, the output's stride, the input's stride.
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
-  const kf_arg *size = args + 2, *to = size + DIMS, *from = to + DIMS;
-  Loop<2> lines;
-  for (int d = 0; d < DIMS; ++d)
-    if (d != DIM) lines.dim(size[d].i, {to[d].i, from[d].i});
-  lines.join();
-  const int64_t t = lines.stride[0][lines.dims - 1], f = lines.stride[1][lines.dims - 1];
-  lines.run(begin, end, [&](int64_t m, int64_t n, const int64_t* offset) {
-    for (int64_t r = 0; r < m; ++r)
-      for (int64_t i = 0; i < n; ++i)
-        scan((OUT*)args[0].p + offset[0] + r * lines.next(0) + i * t, to[DIM].i, (const IN*)args[1].p + offset[1] + r * lines.next(1) + i * f,
-             from[DIM].i, size[DIM].i);
+  each_run(begin, end, args, [](OUT* out, const IN* in, int64_t lines, Step next, int64_t steps, Step along) {
+    for (int64_t i = 0; i < lines; ++i) scan(out + i * next.to, along.to, in + i * next.from, along.from, steps);
   });
 }
