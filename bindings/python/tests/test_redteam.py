@@ -101,7 +101,19 @@ ALONE = {
 # The check of an image is in whatever loads it, this process too, where a test cannot take it back.
 HELD = {"image"}
 # In every run of the tests; KF_REDTEAM=all takes the others.
-SEEN = {"policy", "poison", "guard_pages", "inputs", "values", "special", "exact", "dirty", "fresh", "timing"}
+SEEN = {
+    "policy",
+    "poison",
+    "guard_pages",
+    "inputs",
+    "values",
+    "special",
+    "exact",
+    "exhaustive",
+    "dirty",
+    "fresh",
+    "timing",
+}
 
 
 @pytest.fixture(scope="module")
