@@ -17,7 +17,7 @@ const tellings = 3
 // passed, and fails whenever it is what it was for the run that did not. turn: of the run that failed.
 func (t *trial) byDirt(ctx context.Context, s step, turn int, err error) error {
 	var failed *failure
-	if t.judge.off(GateDirty) || s.gate != "" || s.crowd || s.repeat >= mostFinal || !errors.As(err, &failed) || failed.status != card.WrongValue {
+	if t.judge.off(GateDirty) || s.gate != "" || s.crowd || s.left || s.repeat >= mostFinal || !errors.As(err, &failed) || failed.status != card.WrongValue {
 		return err
 	}
 	dirt, _ := t.dirtOf(turn)

@@ -19,10 +19,17 @@ import (
 const (
 	repeats      = 5
 	patterns     = 2
+	parts        = 3  // of an output that is right but for one element, one row or its end; their patterns follow the two
 	mostSearched = 20 // of the heaviest variant's first case, as long as it is cheap
 	mostFinal    = 200
 	crowded      = 5 // runs of a finalist's first case while other threads want the same CPUs
+
+	beyond = mostFinal + crowded // the number of the first run after all of these
 )
+
+// changedInput is the kind of a case that is its variant's first one with one element changed, another each time: what a kernel keeps from run to run
+// must not be taken for it.
+const changedInput = "changed"
 
 // patience is what runs beyond the repeats may take. 15 ms is what a search can spare for a candidate.
 type patience struct{ search, final time.Duration }
@@ -36,6 +43,8 @@ type step struct {
 	repeat  int
 	most    int  // beyond this run, as long as patience lasts; 0: no more
 	crowd   bool // with other threads on the machine
+	left    bool // it finds workspaces, registers and stack as the run before left them
+	stale   int  // it finds outputs that are right already, but for a part (the number of a pattern); 0: poison
 	gate    Gate // what a difference from the first run says; "": as the referee says
 }
 
@@ -44,9 +53,13 @@ func (t *trial) steps() []step {
 	var steps, again []step
 	for i, v := range heaviestFirst(t.variants) {
 		often := t.repeatsOf(i, true)
-		first := true
+		first, original := true, Case{}
 		for _, k := range t.open.prepared.Cases {
 			if k.Variant != v.ID || (k.Final && !t.final) {
+				continue
+			}
+			if k.Kind == changedInput {
+				steps = append(steps, t.changed(v, original, k)...)
 				continue
 			}
 			for repeat := range often {
@@ -57,9 +70,10 @@ func (t *trial) steps() []step {
 				steps = append(steps, now)
 			}
 			if first {
-				steps = t.more(steps, i)
+				original = k
+				steps = append(t.more(steps, i), t.stale(v, k, i)...)
 				if t.final && !t.judge.off(GateFresh) {
-					again = append(again, step{variant: v, input: k, repeat: mostFinal + crowded, gate: GateFresh})
+					again = append(again, step{variant: v, input: k, repeat: beyond, gate: GateFresh})
 				}
 			}
 			if first, often = false, t.repeatsOf(i, false); often == 0 {
@@ -90,6 +104,28 @@ func (t *trial) more(steps []step, place int) []step {
 	return steps
 }
 
+// stale are runs on outputs that are right already, but for a part: a kernel that ends where what it sees looks right leaves that part.
+func (t *trial) stale(v card.Variant, k Case, place int) []step {
+	if t.judge.off(GatePoison) || t.judge.off(GateRepeats) || (!t.final && place > 0) {
+		return nil
+	}
+	var steps []step
+	for i := range parts {
+		if t.final || i == 0 { // a search has time for one
+			steps = append(steps, step{variant: v, input: k, repeat: beyond + 1 + i, stale: patterns + i})
+		}
+	}
+	return steps
+}
+
+// changed are the runs of a changed input: what it was changed from goes right before it, and it finds what that has left.
+func (t *trial) changed(v card.Variant, original, k Case) []step {
+	if t.judge.off(GateDirty) {
+		return nil
+	}
+	return []step{{variant: v, input: original, repeat: beyond + parts + 1 + k.ID, left: true}, {variant: v, input: k, left: true}}
+}
+
 // correct runs every case of the trial's variants, each some times on poisoned outputs, and has the referee compare every run. The first
 // runs are the smoke test: nothing is compared again after a failure. It tells whether every output was bitwise equal to eager's.
 func (t *trial) correct(ctx context.Context) (exact bool, err error) {
@@ -108,6 +144,9 @@ func (t *trial) correct(ctx context.Context) (exact bool, err error) {
 		var poison *Poison
 		if len(steps) > 0 {
 			poison = &Poison{Case: steps[0].input.ID, Pattern: turn % patterns}
+			if steps[0].stale > 0 {
+				poison.Pattern = steps[0].stale
+			}
 		}
 		checked, err := t.judge.referee.Check(ctx, t.card.ID, before.compare(), poison) // compares the run before, and poisons for the next
 		if err != nil {
@@ -125,7 +164,11 @@ func (t *trial) correct(ctx context.Context) (exact bool, err error) {
 		}
 		now := steps[0]
 		steps = steps[1:]
-		if err := t.crowded(now.crowd, func() error { return t.run(ctx, now.variant, now.input, now.repeat, turn) }); err != nil {
+		dirt := turn
+		if now.left {
+			dirt = noTurn
+		}
+		if err := t.crowded(now.crowd, func() error { return t.run(ctx, now.variant, now.input, now.repeat, dirt) }); err != nil {
 			return false, err
 		}
 		if now.repeat == repeats-1 {
@@ -249,6 +292,9 @@ func (t *trial) once(ctx context.Context, v card.Variant, k Case, repeat int) er
 
 // verdict turns a comparison that failed into the candidate's failure.
 func (t *trial) verdict(c *Checked, v card.Variant, k Case, repeat int) error {
+	if c.Number != nil { // of what was drawn for this run alone
+		k.Number = *c.Number
+	}
 	switch c.Status {
 	case card.OK:
 		return nil
@@ -268,6 +314,8 @@ func gateOf(c *Checked, k Case, repeat int) Gate {
 		return GateSpecial
 	case c.Gate == GateValues && k.Kind == "exhaustive":
 		return GateExhaustive
+	case c.Gate == GateValues && k.Kind == changedInput:
+		return GateDirty
 	case c.Gate != "":
 		return c.Gate
 	case repeat > 0:

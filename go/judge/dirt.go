@@ -12,9 +12,11 @@ import (
 // and registers of the host are the worker's to fill; on a device a kernel of ours fills the shared memory and the registers of every
 // multiprocessor. Runs must agree bitwise all the same.
 
+const noTurn = -1 // of a run that finds what the one before has left
+
 // dirtOf is what a run finds, in turn.
 func (t *trial) dirtOf(turn int) (dirt worker.Dirt, before int) {
-	if t.judge.off(GateDirty) {
+	if t.judge.off(GateDirty) || turn == noTurn {
 		return worker.NoDirt, 0
 	}
 	dirt = worker.DirtNaN

@@ -36,7 +36,7 @@ type Buffer struct {
 type Case struct {
 	ID        int    `json:"id"`
 	Variant   string `json:"variant"`
-	Kind      string `json:"kind"`            // "captured", "fresh", "special", "exact", "exhaustive", "metamorphic"
+	Kind      string `json:"kind"`            // "captured", "fresh", "special", "exact", "exhaustive", "metamorphic", "changed"
 	Number    int    `json:"number"`          // within the kind
 	Placement string `json:"placement"`       // "end" or "start"
 	Final     bool   `json:"final,omitempty"` // for finalists only: a search leaves it out
@@ -68,7 +68,8 @@ type Compare struct {
 	Repeat int `json:"repeat"`
 }
 
-// Poison asks to fill a case's outputs and gaps with pattern 0 or 1 before a run.
+// Poison asks to fill a case's outputs and gaps with pattern 0 or 1 before a run. From 2 on the outputs hold what the case's first run gave, but for one
+// element (2), one row (3) or the end (4). A changed input has pattern 0 or 1 around outputs that were right before the change.
 type Poison struct {
 	Case    int `json:"case"`
 	Pattern int `json:"pattern"`
@@ -81,7 +82,8 @@ type Checked struct {
 	Detail     string      `json:"detail"`
 	Worst      float64     `json:"worst"` // largest error / allowed error seen; above 1 fails
 	OutputHash string      `json:"output_hash"`
-	Exact      bool        `json:"exact,omitempty"` // every output bitwise equal to eager's on this case
+	Exact      bool        `json:"exact,omitempty"`  // every output bitwise equal to eager's on this case
+	Number     *int        `json:"number,omitempty"` // of the case; a changed input has another for each run
 }
 
 // Timed is a block of samples beside the reference kernel's time in the same block, nanoseconds a call.

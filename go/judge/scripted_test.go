@@ -139,7 +139,7 @@ func (s *scripted) Check(_ context.Context, _ string, compare *Compare, poison *
 	}
 	if poison != nil {
 		t := s.tensors[poison.Case]
-		t.pattern = []byte{0xfe, 0x7f}[poison.Pattern] // as floats: a huge negative number, and NaN
+		t.pattern = []byte{0xfe, 0x7f}[poison.Pattern%patterns] // as floats: a huge negative number, and NaN
 		for i := range t.whole {
 			t.whole[i] = t.pattern
 		}

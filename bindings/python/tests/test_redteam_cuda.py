@@ -25,6 +25,8 @@ NOT_SHOWN = {
     "bad/array_half_written_mean": "the CPU's stack is clean",
     "bad/race_across_blocks_sum": "blocks run one after the other",
     "bad/atomics_in_any_order_sum": "blocks run one after the other",
+    "bad/workspace_as_cache_mean": "a run finds nothing of the run before",
+    "bad/early_return_by_blocks_silu": "a run finds nothing of the run before",
     "bad/neighbour_buffer_read_silu": "megabytes away lies this process's own memory",
 }
 ALWAYS = {  # holes that the corpus found: -0 never met -0, and no row was as low as a mask makes it

@@ -1,13 +1,15 @@
 """The inputs that a variant is judged on, and what each run of one is compared with.
 
 It owns which cases there are: the captured payload, fresh draws, special values, exact integers, all values of a 16-bit type, and for finalists the
-metamorphic ones. It refuses memory that others can reach: cases
+metamorphic and the changed ones. It refuses memory that others can reach: cases
 live here in private memory, `memory.py` copies them to where a candidate runs.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from typing import Any
 import torch
 
 from .._place import HOST, Place
-from . import exhaustive, specials
+from . import changed, exhaustive, specials
 from .bounds import Bound, Compared, Off, grouping
 from .calls import Overload, overload, slot_descriptors, slot_tensors, with_tensors
 from .controls import FAILS, PASSES, Case, tried
@@ -26,7 +28,10 @@ from .metamorphic import ROWS, SHIFTED, UNSHIFTED, Probes
 from .operators import operator
 from .ranks import Ranks
 from .reference import refer
-from .rule import FRESH, HARDER
+from .rule import CANCEL_CASES, FEW_ROWS, FRESH, HARDER
+
+CANCELLING = 1
+"""Number of the first exact input whose rows cancel; where there are few of them there are more such inputs, since one row may be right by luck."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +86,18 @@ class Variant:
         self._guarded = line.kind == "bounded"
         self._probes = self._guarded and line.probe is not None and line.probe(named)
         lines = line.lines(named) if line.lines else None
+        self._adds = line.adds
         # Data gets special values, parameters do not: floating, read, and as large as the largest, or in a list.
         floating = [s for s in self.slots if s.read and s.dtype.is_floating_point]
         largest = max((s.numel for s in floating), default=0)
         names = [s.name for s in self.slots]
         data = [s for s in floating if s.numel == largest or names.count(s.name) > 1]
         self._rows = {id(s): lines if s is self.slots[0] else None for s in data}
+        self._cancels = 0
+        if line.adds and self.slots[0].cancels(lines):
+            count = self.slots[0].rows(lines)
+            if count == math.prod(call["outputs"][0]["sizes"]):
+                self._cancels = 1 if count >= FEW_ROWS else CANCEL_CASES
         self._all = exhaustive.unary(self) if "exhaustive" not in off else None
         self.probes: Probes | None = None
         if self.slots and "metamorphic" not in off:
@@ -121,13 +132,20 @@ class Variant:
         if rows and not every and "special" not in self.off:
             drawn += [("special", i) for i in range(1 if minor else specials.cases_for(rows))]
         drawn += [("exhaustive", i) for i in range(min(every, exhaustive.CASES))]
-        if self._probes and not minor and "exact" not in self.off:
-            drawn.append(("exact", 0))
+        if "exact" not in self.off and not minor:
+            drawn += [("exact", 0)] * self._probes
+            drawn += [("exact", CANCELLING + i) for i in range(self._cancels)]
         found = [Input(kind, n, ("end", "start")[i % 2]) for i, (kind, n) in enumerate(drawn)]
         if self.captured and not minor:
             found.insert(1, Input("captured", 0, "start"))
         numbers = self.probes.numbers if self.probes else []
         return found + [Input(METAMORPHIC, n, ("end", "start")[n % 2], final=True) for n in numbers]
+
+    def changes(self) -> list[Input]:
+        """Return the changed inputs, which mean something only to a run right after the first input, in the same place."""
+        if "dirty" in self.off or not any(s.read and s.numel for s in self.slots):
+            return []
+        return [Input(changed.KIND, n, "end", final=True) for n in changed.NUMBERS]
 
     def base(self, item: Input) -> tuple[str, int] | None:
         """Return kind and number of the case that the outputs of a metamorphic one are held against; None for the others."""
@@ -177,6 +195,8 @@ class Variant:
             return [self.probes.rows(first) if number == ROWS else self.probes.shifted(first), *rest]
         chance = torch.Generator(self.place.device)
         chance.manual_seed(zlib.crc32(f"{self.seed}/{kind}/{number}".encode()))
+        if kind == changed.KIND:
+            return changed.change(self.slots, self._moments, self.draw(*self._first()), number, chance)
         return [self._draw(i, kind, number, chance) for i in range(len(self.slots))]
 
     def _draw(self, i: int, kind: str, number: int, chance: torch.Generator) -> torch.Tensor:
@@ -186,6 +206,8 @@ class Variant:
         if kind == "captured":
             assert self._captured is not None
             return self._captured[i]
+        if kind == "exact" and number >= CANCELLING and i == 0:
+            return slot.cancelling(self._rows[id(slot)], chance, mean=self._adds == "mean")
         if kind in ("exact", METAMORPHIC):
             return slot.integers(moments, chance)
         if kind == "exhaustive" and slot is self._all:
@@ -199,6 +221,20 @@ class Variant:
         return slot.like(moments, chance, spread=kind == "fresh" and number % 2 == 1)
 
 
+_MAJOR_PART, _MAJOR_MOST = 0.75, 4  # of a card's time, of its variants: these see every input
+
+
+def major(variants: list[dict[str, Any]]) -> list[str]:
+    """Return the ids of the variants that take most of a card's time, the heaviest first; the others are judged on fewer inputs."""
+    taken = {v["id"]: v["calls"] * v["eager_us"] for v in variants}
+    order = sorted(taken, key=lambda i: -taken[i])
+    held = itertools.accumulate(taken[i] for i in order)
+    enough = next(
+        (n for n, sum_ in enumerate(held, 1) if sum_ >= _MAJOR_PART * sum(taken.values())), len(order)
+    )
+    return order[: min(enough, _MAJOR_MOST)]
+
+
 Held = tuple[list[torch.Tensor], list[Compared]]
 """The tensors of an input, and what each output is compared with."""
 
@@ -208,7 +244,7 @@ def bounds_of(overload: Overload, arguments: Sequence[Any], kind: str, off: Off 
     reference = refer(overload, arguments)
     named = dict(zip(overload.names, arguments, strict=True))
     line = operator(overload, named)
-    probe = kind == "exact" and line.probe is not None and line.probe(named)
+    probe = kind == "exact"  # which there is where it applies
     first = next((a for a in arguments if isinstance(a, torch.Tensor)), None)
     bounds: list[Compared] = []
     for i, (eager, wide, scale, rule) in enumerate(

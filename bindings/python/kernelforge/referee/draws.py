@@ -14,7 +14,7 @@ import torch
 
 from . import specials
 from .calls import DTYPES, extent
-from .rule import PROBE_LIMIT
+from .rule import CANCEL_LEAST, PROBE_LIMIT, UNIT
 
 
 @dataclass(frozen=True)
@@ -139,6 +139,28 @@ class Slot:
         low = 0 if moments.low >= 0 else -PROBE_LIMIT
         return self.place(_integers(low, PROBE_LIMIT, self.narrow, chance))
 
+    def cancels(self, lines: specials.Lines) -> bool:
+        """Whether `cancelling` has something to show: a half type, and rows that are neither short nor longer than float32 can add up exactly."""
+        length = specials.line_shape(self.narrow, lines)[2]
+        return length >= CANCEL_LEAST and _cancelling_most(self.dtype, length) >= CANCEL_LEAST
+
+    def cancelling(self, lines: specials.Lines, chance: torch.Generator, *, mean: bool) -> torch.Tensor:
+        """Return integers whose rows add up to a small one, or have it as their mean, though sums on the way need more bits than the type has.
+
+        In float32 all of it is exact, in every order and with every compensation; a sum that is kept in the half type is not, on any row.
+        """
+        order, rows, length = specials.line_shape(self.narrow, lines)
+        most, device = _cancelling_most(self.dtype, length), chance.device
+        pairs = _integers(-most, most, [rows, length // 2], chance)
+        values = torch.cat([pairs, -pairs, pairs.new_zeros(rows, length % 2)], 1)
+        signs = _integers(0, 1, [rows, 1], chance) * 2 - 1
+        # A mean of 1, since the next numbers are nearest there: an error of the sum is divided by the length.
+        small = 1 if mean else _integers(1, PROBE_LIMIT - 1, [rows, 1], chance)
+        values[:, : length if mean else 1] += signs * small
+        values = values[:, torch.randperm(length, generator=chance, device=device)]
+        back = [order.index(d) for d in range(len(order))]
+        return self.place(values.reshape([self.narrow[d] for d in order]).permute(back))
+
     def rows(self, lines: specials.Lines) -> int:
         """Return over how many rows special values are laid."""
         return specials.line_shape(self.narrow, lines)[1]
@@ -150,6 +172,13 @@ class Slot:
         shift = number * specials.step_for(self.rows(lines))
         ends = specials.Range.of(self.dtype, guarded)
         return self.place(specials.special(_normal(self.narrow, chance), lines, ends, shift, chance))
+
+
+def _cancelling_most(dtype: torch.dtype, length: int) -> int:
+    """Return the largest integer to be added: with a small one beside it exact in the type, and all of a row's exact in float32."""
+    if dtype not in (torch.float16, torch.bfloat16):
+        return 0
+    return min(int(1 / UNIT[dtype]), int(1 / UNIT[torch.float32]) // max(length, 1)) - PROBE_LIMIT
 
 
 def _normal(sizes: list[int], chance: torch.Generator) -> torch.Tensor:

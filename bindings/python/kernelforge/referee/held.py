@@ -31,8 +31,8 @@ class References:
         self._bytes = 0
         self._last: tuple[Key, Held] | None = None  # a case's runs follow each other
 
-    def get(self, name: str, variant: Variant, item: Input) -> Held:
-        """Return inputs and bounds of one case. name: of the variant in its card."""
+    def get(self, name: str, variant: Variant, item: Input, *, keep: bool = True) -> Held:
+        """Return inputs and bounds of one case. name: of the variant in its card; keep: it will be asked for again, after others."""
         key = (name, item.kind, item.number)
         if key in self._held:
             return self._held[key]
@@ -45,7 +45,7 @@ class References:
             bounds_of(variant.overload, variant.arguments(tensors), item.kind, variant.off),
         )
         size = sum(x.nbytes for part in found for x in part)
-        if self._bytes + size <= self._limit:
+        if keep and self._bytes + size <= self._limit:
             self._held[key] = found
             self._bytes += size
         else:

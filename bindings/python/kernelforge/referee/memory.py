@@ -7,7 +7,7 @@ them by descriptor, inputs read-only. It refuses references: those stay in priva
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from .bounds import bits
 from .calls import copy_into, span
 from .doubts import Doubts, differ
 from .draws import Slot
+from .stale import Part
 
 # Per element size, for two patterns: bits that are a NaN with a payload in every floating type of that size, and bits of a finite number. Neither
 # comes out of a computation by chance, and no operator makes both.
@@ -102,6 +103,16 @@ class Room:
             span(self.view).copy_(span(values))
         else:
             copy_into(self.view, values)
+
+    def old(self, values: torch.Tensor) -> None:
+        """Place other values where the tensor lies; what is around it stays."""
+        copy_into(bits(self.view), bits(values))
+
+    def poisoned(self, values: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+        """Return values with poison in some of them. part: numbers of elements, row after row."""
+        flat = bits(values.contiguous()).reshape(-1).clone()
+        flat[part] = self._pattern
+        return flat.view(values.dtype).reshape(values.shape)
 
     @property
     def view(self) -> torch.Tensor:
@@ -216,6 +227,12 @@ class Stage:
         for room in self.rooms:
             room.pull()
 
+    def old(self, outputs: Sequence[torch.Tensor], part: Part | None) -> None:
+        """Put an earlier run's outputs where the next one writes, with poison in a part of each. part: gives places of a contiguous tensor's elements."""
+        for room, values in zip(self.outputs, outputs, strict=True):
+            if room in self.fresh and room.slot.numel:
+                room.old(values if part is None else room.poisoned(values, part(values)))
+
     def again(self, tensors: list[torch.Tensor], pattern: int) -> None:
         """Make the input that is placed ready for another run: what a run writes is poisoned or restored, what it only reads stays."""
         for room, tensor in zip(self.inputs, tensors, strict=True):
@@ -240,13 +257,35 @@ class Stage:
 
 def _changed(room: Room, values: torch.Tensor) -> Callable[[], str]:
     def said() -> str:
-        bad = bits(room.view) != bits(values)
-        at = (
-            [int(i) for i in torch.unravel_index(bad.reshape(-1).int().argmax().cpu(), bad.shape)]
-            if bad.dim()
-            else []
-        )
+        at = _first_of(bits(room.view) != bits(values))
         found, expected = room.view[tuple(at)].item(), values[tuple(at)].item()
         return f"input `{room.slot.name}` was changed, first at {at}: {found} (expected {expected})"
 
     return said
+
+
+def unwritten(name: str, left: torch.Tensor) -> Callable[[], str]:
+    """Return words for elements of an output that were left as they were."""
+    return lambda: (
+        f"{name}: {int(left.sum())} of {left.numel()} elements were not written, the first at {_first_of(left)}"
+    )
+
+
+def differing(room: Room, out: torch.Tensor, words: str) -> Callable[[], str]:
+    """Return words for the first element that has other bits than it had in a private copy."""
+
+    def said() -> str:
+        now = room.private()
+        at = _first_of(bits(now) != bits(out))
+        return f"{room.slot.name}: {words}, first at {at}: {now[tuple(at)].item()} (expected {out[tuple(at)].item()})"
+
+    return said
+
+
+def _first_of(bad: torch.Tensor) -> list[int]:
+    """Return the place of the first element that is True; the last place where none is any more (another process may write on)."""
+    return (
+        [int(i) for i in torch.unravel_index(bad.reshape(-1).int().argmax().cpu(), bad.shape)]
+        if bad.dim()
+        else []
+    )

@@ -5,22 +5,22 @@ It owns what is looked at after a run, in which order, and which cases there is 
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 import torch
 
 from .._place import HOST, Place, attempt
 from ..errors import RefereeFault
-from .bounds import Compared, Finding, Off, bits, compare
-from .cases import Held, Input, Variant
+from . import changed, stale
+from .bounds import Compared, Finding, Off, compare
+from .cases import Held, Input, Variant, major
 from .doubts import Doubts
 from .draws import Slot
 from .held import References, digest_of
-from .memory import Room, Stage
+from .memory import Room, Stage, differing, unwritten
 from .pool import Pool, Slab
 from .reference import run_eager
 from .ruler import Calls, calls_of, reference_ns
@@ -30,7 +30,6 @@ T = TypeVar("T")
 
 SMALLER = "optimize with a smaller batch, or free memory on the device"
 _ALIGN = 16  # at most: a guard asks for no more than most tensors have, and a tensor's end comes near its mapping's
-_MAJOR_PART, _MAJOR_MOST = 0.75, 4  # of a card's time, of its variants: these see every input
 
 
 class Profiled(Protocol):
@@ -110,6 +109,7 @@ class OpenCard:
         self._timed: dict[str, Calls] = {}
         self._graphs = torch.cuda.graph_pool_handle() if place.cuda else None
         self._placed: int | None = None
+        self._stale = ""  # which part of the outputs was poison, the others being right; "" where all was
         self._first: dict[int, tuple[list[torch.Tensor], Finding, str]] = {}
         self.cases = self._that_fit(card)
         self.controls = controls or self._controls()
@@ -135,7 +135,7 @@ class OpenCard:
             )
             for v in card["variants"]
         }
-        heaviest = _major(card["variants"])[0]
+        heaviest = major(card["variants"])[0]
         first = self.variants[heaviest].inputs
         samples = first.draw("captured" if first.captured else "fresh", 0)
         slots = {v.id: v.inputs.slots for v in self.variants.values()}
@@ -144,13 +144,21 @@ class OpenCard:
 
     def _that_fit(self, card: dict[str, Any]) -> list[tuple[OpenVariant, Input]]:
         """Return the cases, on a device without those that it has no room to judge: a reference in float64 takes many times what the call takes."""
-        major = _major(card["variants"])
-        cases = [(v, i) for v in self.variants.values() for i in v.inputs.inputs(minor=v.id not in major)]
+        heavy = major(card["variants"])
+        cases = [
+            (v, i)
+            for v in self.variants.values()
+            for i in [*v.inputs.inputs(minor=v.id not in heavy), *v.inputs.changes()]
+        ]
         if not self._place.cuda:
             return cases
-        kept = []
+        kept: list[tuple[OpenVariant, Input]] = []
         for v, item in cases:
-            if attempt(self._place, lambda v=v, item=item: self._reference(v, item), self._hold_less):  # type: ignore[misc]
+            if item.kind == changed.KIND:  # as large as the first, and another each time
+                fits = any(w is v for w, _ in kept)
+            else:
+                fits = attempt(self._place, lambda v=v, item=item: self._reference(v, item), self._hold_less)  # type: ignore[misc]
+            if fits:
                 kept.append((v, item))
             else:
                 log.warning("%s: no room to judge variant %s on its %s input", self._name, v.id, item.kind)
@@ -205,7 +213,7 @@ class OpenCard:
         self._references.clear(limit=self._place.free_bytes() // 8)
 
     def _reference(self, v: OpenVariant, item: Input) -> tuple[list[torch.Tensor], list[Any]]:
-        return self._references.get(v.id, v.inputs, item)
+        return self._references.get(v.id, v.inputs, item, keep=item.kind != changed.KIND)
 
     def prepared(self) -> dict[str, Any]:
         """Return the result of `prepare`."""
@@ -251,6 +259,7 @@ class OpenCard:
                 "worst": worst,
                 "output_hash": digest,
                 "exact": finding.exact,
+                "number": self.cases[asked["case"]][1].number,
             }
         if poison is not None:
             self._with_room(lambda: self._make_ready(poison["case"], poison["pattern"]))
@@ -258,13 +267,35 @@ class OpenCard:
 
     def _make_ready(self, case: int, pattern: int) -> None:
         variant, item = self._case(case)
+        old, part = None, None
+        self._stale = ""
+        if item.kind == changed.KIND:
+            item, old = self._changed_anew(case)
+        elif pattern in stale.PARTS and case in self._first:
+            old, (self._stale, part) = self._first[case][0], stale.PARTS[pattern]
         tensors = self._reference(variant, item)[0]
-        if self._placed == case:
-            variant.stage.again(tensors, pattern)
+        if self._placed == case and item.kind != changed.KIND:
+            variant.stage.again(tensors, pattern % stale.PATTERNS)
         else:
-            variant.stage.load(tensors, item.placement, pattern)
+            variant.stage.load(tensors, item.placement, pattern % stale.PATTERNS)
+        if old is not None:
+            variant.stage.old(old, part)
         variant.stage.push()
         self._placed = case
+
+    def _changed_anew(self, case: int) -> tuple[Input, list[torch.Tensor] | None]:
+        """Draw a changed input for this run alone; return it, and the candidate's outputs for what it was changed from, which would be wrong now."""
+        variant, item = self.cases[case]
+        first = next(n for n, (v, _) in enumerate(self.cases) if v is variant)
+        known = self._first.get(first)
+        old = known[0] if known else [b.eager for b in self._reference(variant, self.cases[first][1])[1]]
+        for _ in range(changed.TRIES if "values" not in self._off else 1):
+            item = replace(item, number=changed.another(item.number))
+            self.cases[case] = (variant, item)
+            if compare(self._reference(variant, item)[1], old).status != "ok":
+                return item, old
+        log.warning("%s: no change of one element of variant %s shows", self._name, variant.id)
+        return item, None
 
     def _case(self, number: int) -> tuple[OpenVariant, Input]:
         if not 0 <= number < len(self.cases):
@@ -281,12 +312,18 @@ class OpenCard:
         stage.pull()
         if "guard_pages" not in self._off:
             stage.ask_written(doubts)
-        first = self._first.get(case) if repeat > 0 else None
+        first = self._first.get(case) if repeat > 0 and item.kind != changed.KIND else None
+        gate = "poison" if self._stale else "repeats"
+        unasked = {gate} if self._stale else {"repeats", "dirty"}  # runs differ in what they find
+        if first is not None and unasked <= set(self._off):
+            return first[1], first[2]
         if first is not None:
             outputs, finding, digest = first
             other = f"run {repeat + 1} gave other bits than the first run on the same input"
+            if self._stale:
+                other += f", on outputs that were right but for {self._stale}"
             for room, out in zip(stage.outputs, outputs, strict=True):
-                doubts.ask(room.differs(out), _differs(room, out, other), "repeats")
+                doubts.ask(room.differs(out), differing(room, out, other), gate)
             words, gate = doubts.first()
             if gate == "repeats":
                 words, gate = self._left_this_time(variant, item) or (words, gate)
@@ -296,9 +333,9 @@ class OpenCard:
             stage.ask_changed(doubts, tensors)
         outputs = [room.private() for room in stage.outputs]
         for room, out, bound in zip(stage.outputs, outputs, bounds, strict=True):
-            if "poison" not in self._off:
+            if "poison" not in self._off and item.kind != changed.KIND:
                 left = room.left(out, bound.eager, every_nan=item.kind == "exhaustive")
-                doubts.ask(left.any(), _unwritten(bound.name, left), "poison")
+                doubts.ask(left.any(), unwritten(bound.name, left), "poison")
         words, gate = doubts.first()
         if words:
             return Finding("wrong_value", words, 2.0, gate=gate), ""
@@ -317,7 +354,7 @@ class OpenCard:
         for room, bound in zip(variant.stage.outputs, self._reference(variant, item)[1], strict=True):
             left = room.left(room.private(), bound.eager, every_nan=item.kind == "exhaustive")
             if bool(left.any()):
-                return _unwritten(bound.name, left)(), "poison"
+                return unwritten(bound.name, left)(), "poison"
         return None
 
     def _related(
@@ -355,38 +392,3 @@ class OpenCard:
         if first:
             self._place.leave_room()
         return {"samples_ns": times, "reference_ns": reference_ns(self._place)}
-
-
-def _unwritten(name: str, left: torch.Tensor) -> Callable[[], str]:
-    return lambda: (
-        f"{name}: {int(left.sum())} of {left.numel()} elements were not written, the first at {_first_of(left)}"
-    )
-
-
-def _differs(room: Room, out: torch.Tensor, words: str) -> Callable[[], str]:
-    def said() -> str:
-        now = room.private()
-        at = _first_of(bits(now) != bits(out))
-        return f"{room.slot.name}: {words}, first at {at}: {now[tuple(at)].item()} (expected {out[tuple(at)].item()})"
-
-    return said
-
-
-def _first_of(bad: torch.Tensor) -> list[int]:
-    """Return the place of the first element that is True; the last place where none is any more (another process may write on)."""
-    return (
-        [int(i) for i in torch.unravel_index(bad.reshape(-1).int().argmax().cpu(), bad.shape)]
-        if bad.dim()
-        else []
-    )
-
-
-def _major(variants: list[dict[str, Any]]) -> list[str]:
-    """Return the ids of the variants that take most of a card's time, the heaviest first; the others are judged on fewer inputs."""
-    taken = {v["id"]: v["calls"] * v["eager_us"] for v in variants}
-    order = sorted(taken, key=lambda i: -taken[i])
-    held = itertools.accumulate(taken[i] for i in order)
-    enough = next(
-        (n for n, sum_ in enumerate(held, 1) if sum_ >= _MAJOR_PART * sum(taken.values())), len(order)
-    )
-    return order[: min(enough, _MAJOR_MOST)]

@@ -41,6 +41,7 @@ class Operator:
            whose input has one sign and binade share an error.
     lines  along what of the first input special values make a pattern (`specials.Lines`); None: short runs.
     probe  whether small integers are exact in this call; None: never.
+    adds   what one output is of one line: "sum" or "mean", where there are as many outputs as lines; "": neither.
     statistics  outputs after the first are statistics of rows.
     vendor  the vendor's library computes it; no template tries.
     """
@@ -51,6 +52,7 @@ class Operator:
     lines: Callable[[Named], Lines] | None = None
     probe: Callable[[Named], bool] | None = None
     wide: Callable[[Named], Outputs] | None = None
+    adds: str = ""
     statistics: bool = False
     vendor: bool = False
 
@@ -343,12 +345,16 @@ OPERATORS: dict[str, Operator] = {
     ),
     "_native_batch_norm_legit": _BATCH_NORM,
     "_native_batch_norm_legit_no_training": _BATCH_NORM,
-    "mean": Operator("bounded", _of_magnitudes, _whole, _dims, _mean_is_exact),
-    "sum": Operator("bounded", _of_magnitudes, _whole, _dims, _always),
+    "mean": Operator("bounded", _of_magnitudes, _whole, _dims, _mean_is_exact, adds="mean"),
+    "sum": Operator("bounded", _of_magnitudes, _whole, _dims, _always, adds="sum"),
     "cumsum": Operator("bounded", _of_magnitudes, _along, _dim, _always),
     "avg_pool2d": Operator("bounded", _of_magnitudes, _plane, _spatial, _window_is_exact),
-    "_adaptive_avg_pool2d": Operator("bounded", _of_magnitudes, _plane, _spatial, _adaptive_is_exact),
-    "adaptive_avg_pool2d": Operator("bounded", _of_magnitudes, _plane, _spatial, _adaptive_is_exact),
+    "_adaptive_avg_pool2d": Operator(
+        "bounded", _of_magnitudes, _plane, _spatial, _adaptive_is_exact, adds="mean"
+    ),
+    "adaptive_avg_pool2d": Operator(
+        "bounded", _of_magnitudes, _plane, _spatial, _adaptive_is_exact, adds="mean"
+    ),
     "upsample_bilinear2d": Operator("bounded", _of_magnitudes, _plane, _spatial, _always),
     # Vendor operators: no template serves them, authored candidates may.
     "mm": _MATRIX,

@@ -64,8 +64,10 @@ class Slab:
         self.id, self.writable = next_id(), writable
         self._buffer: Any = shared(size, place)
         self.bytes, self.fd = int(self._buffer.bytes), int(self._buffer.fd)
-        flat = sample.reshape(-1)
         whole = self._buffer.tensor(0, sample.dtype, [self.bytes // sample.dtype.itemsize], [1])
+        flat = sample.reshape(-1)[
+            : whole.numel()
+        ]  # a sample with dimensions of stride 0 has more elements than memory
         times = whole.numel() // flat.numel()
         whole[: times * flat.numel()].view(times, -1).copy_(flat)
         whole[times * flat.numel() :].copy_(flat[: whole.numel() - times * flat.numel()])

@@ -169,6 +169,15 @@ FRESH: Final = 2
 PROBE_LIMIT: Final = 8
 """Exact probes use integers in [-8, 8]: sums of 2^17 of them stay exact in float32."""
 
+CANCEL_LEAST: Final = 16
+"""Of the second probe of sums in half types: elements of a row, and the largest integer, at least. Integers of the type's whole mantissa (256 in bfloat16,
+2048 in float16) cancel within each row: sums on the way need more bits than the type has, the result few. Where an operator gives few outputs, this tells
+a sum in the half type from eager's in float32, which statistics cannot."""
+
+FEW_ROWS: Final = 8
+CANCEL_CASES: Final = 3
+"""Below FEW_ROWS rows there are CANCEL_CASES such inputs: roundings of a single row cancel by luck now and then."""
+
 PROBE_GRID: Final = 2.0**-16
 """T6 applies where every element of R is a multiple of this: then no algorithm has anything to round on the way."""
 
