@@ -1,5 +1,7 @@
 """People, agents and functions as authors, on a linear layer that no template serves: ask, submit, the MCP server, `Study` and `authors=`."""
 
+import contextlib
+import functools
 import json
 import logging
 import os
@@ -211,17 +213,27 @@ class _Client:
         return self.call("tools/call", {"name": name, "arguments": arguments})["structuredContent"]
 
 
+@contextlib.contextmanager
 def _serving(here, *options, **more):
     env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
+    # A test run in the background of a shell ignores SIGINT, and children inherit that.
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(
         [sys.executable, "-m", "kernelforge", "mcp", "lin", *here, *options],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=env,
+        preexec_fn=heed,
         **more,
     )
+    with process:
+        try:
+            yield process
+        except BaseException:  # leaving Popen waits for the process: a failed test must not hang
+            process.kill()
+            raise
 
 
 def test_an_agent_drives_a_study_over_stdio_to_the_end(here):
