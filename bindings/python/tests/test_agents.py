@@ -72,6 +72,14 @@ def _net():
     return scope["make"]()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def threads():
+    """The commands set torch's threads, as a program's first line does; here they run in the process of the tests."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     """A study that a command began, without a winner: (folder of the model's file, options that name the store)."""
