@@ -138,7 +138,7 @@ func (a *act) Run(_ context.Context, limit time.Duration, kernel int, slots []wo
 			out[i] = relu(in[i]) * 1.0000001
 		case how == "worn" && a.worn && in[i] == in[i]:
 			out[i] = relu(in[i]) * 1.0000001
-		case how == "late" && a.calls > len(sizes)*4*repeats:
+		case how == "late" && a.calls > len(sizes)*4*repeats+1: // 1: on outputs that are right but for a part
 			out[i] = 1
 		default:
 			out[i] = relu(in[i])

@@ -216,7 +216,7 @@ func (r *scriptedReferee) check(task taskHead) (any, error) {
 	}
 	if task.Poison != nil {
 		tensor := r.tensors[task.Poison.Case]
-		tensor.pattern = []byte{0xfe, 0x7f}[task.Poison.Pattern]
+		tensor.pattern = []byte{0xfe, 0x7f}[task.Poison.Pattern%2] // outputs that are nearly right need no answer of their own here: all is poison
 		for i := range tensor.whole {
 			tensor.whole[i] = tensor.pattern
 		}

@@ -47,7 +47,7 @@ type Config struct {
 
 	PriceFile string `json:"price_file,omitempty"` // over the shipped table
 
-	Getenv func(string) string `json:"-"` // nil: the process's
+	Getenv func(string) string `json:"-"` // the user's variables; nil: none. The core reads no environment of its own
 	Budget *budget.Budget      `json:"-"` // nil: no limit
 	Notify func(Event)         `json:"-"` // of every attempt; called from several goroutines; nil: nobody
 }
@@ -81,7 +81,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // withDefaults fills what is not set, and names what cannot be.
 func (c Config) withDefaults() (Config, error) {
 	if c.Getenv == nil {
-		c.Getenv = os.Getenv
+		c.Getenv = func(string) string { return "" }
 	}
 	fail := func(hint, format string, args ...any) (Config, error) {
 		return c, card.Fail(card.CodeRequest, hint, "make an author: "+format, args...)

@@ -35,7 +35,6 @@ func newScrubber() scrubber {
 			add(part)
 		}
 	}
-	add(os.Getenv("USER"))
 	return newScrubberOf(names)
 }
 
