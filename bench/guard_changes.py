@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from kernelforge.referee.calls import DTYPES, extent, overload, slot_descriptors
+from kernelforge.referee.calls import DTYPES, extent, slot_descriptors
 
 Call = dict[str, Any]
 Wrap = Callable[[torch.Tensor], Any]
@@ -63,18 +63,6 @@ class Draft:
         if count == 0:
             return []
         return list(range(count)) if self.chance.random() < 0.3 else [self.chance.randrange(count)]
-
-    def unordered(self) -> bool:
-        """Return whether eager writes what it still reads: where each value needs others than its own, its threads race, and no result is the right
-        one (torch leaves out= on the memory of an input undefined)."""
-        op = overload(self.call["overload"]).function
-        packet = op.overloadpacket
-        if any(torch.Tag.pointwise in getattr(packet, o).tags for o in packet.overloads()):
-            return False  # the tag is missing on the forms with out=
-        written = {a.name for a in op._schema.arguments if a.alias_info is not None and a.alias_info.is_write}
-        written |= {"running_mean", "running_var"}  # the older batch norms write them and do not say so
-        names = self.slot_names()
-        return any(names[a] in written or names[b] in written for a, (b, _) in self.shared.items())
 
     def tensors(self) -> list[Any]:
         """Return fresh tensors, the same at every call."""

@@ -22,6 +22,7 @@ import guard_ways as ways
 import torch
 from guard_calls import Base
 from guard_changes import Draft
+from guard_eager import undefined
 from torch._subclasses.fake_tensor import FakeTensor
 
 import kernelforge
@@ -241,9 +242,9 @@ def close(a: torch.Tensor, b: torch.Tensor, largest: float) -> bool:
     return bool(((x - y).abs() <= allowed).all())
 
 
-def _differs(ours: Run, eager: Run, again: Run, judge: Any, unordered: bool = False) -> str:
+def _differs(ours: Run, eager: Run, again: Run, judge: Any, chance: bool = False) -> str:
     """Return what of a run is not eager's, or "". again: eager once more, for what eager itself does not repeat. judge: for values of a plan, or None.
-    unordered: eager's own threads race for the values (Draft.unordered), so that twice the same is luck."""
+    chance: eager's own values are chance (guard_eager.py), so that twice the same is luck."""
     if ours.error or eager.error:
         return (
             ""
@@ -262,7 +263,7 @@ def _differs(ours: Run, eager: Run, again: Run, judge: Any, unordered: bool = Fa
     for i, (a, b, c) in enumerate(values):
         if same(a, b):
             continue
-        if judge is None and same(b, c) and not unordered:
+        if judge is None and same(b, c) and not chance:
             return f"value {i} differs from eager's, and no plan ran: {_first(a, b)}"
         if judge is not None and (verdict := judge(i, a, b)):
             return f"value {i} is not eager's by the rule: {verdict}; {_first(a, b)}"
@@ -338,9 +339,7 @@ class Checker:
             if wrong and not ours.error and not eager.error:
                 again = run(draft)  # what eager itself does not repeat is nobody's fault
                 look(again)
-                wrong = _differs(
-                    ours, eager, again, _judge(draft, eager) if hits else None, draft.unordered()
-                )
+                wrong = _differs(ours, eager, again, _judge(draft, eager) if hits else None, undefined(draft))
         if not wrong and not heavy and number % _TRACED == 0:
             wrong = self._accounted(draft, counted, bool(ours.error))
         reasons: dict[str, int] = {}

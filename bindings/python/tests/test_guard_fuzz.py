@@ -1,5 +1,6 @@
 """Guard fuzz (bench/guard.py): a seeded sample of its calls, and that it sees what it is there to see: wrong plans, wide guards, crashes, hangs."""
 
+import copy
 import importlib.util
 import json
 import os
@@ -81,22 +82,35 @@ def found(checker, calls=60):
 
 
 @pytest.mark.parametrize(
-    "name, slots, unordered",
+    "name, slots, chance",
     [
         ("aten::upsample_nearest2d.out", (0, 1), True),
         ("aten::relu.out", (0, 1), False),
         ("aten::add.Tensor", (0, 1), False),
     ],
 )
-def test_a_race_of_eagers_own_is_known_by_its_overload(guard, name, slots, unordered):
+def test_a_race_of_eagers_own_is_known_by_its_overload(guard, name, slots, chance):
     import guard_calls
+    import guard_eager
     from guard_changes import Draft
 
     base = next(b for b in guard_calls.bases("cpu") if b.name == name)
     draft = Draft(base.call, "cpu", random.Random(0))
-    assert not draft.unordered()
+    assert not guard_eager.undefined(draft)
     draft.shared[slots[1]] = (slots[0], "same")
-    assert draft.unordered() == unordered
+    assert guard_eager.undefined(draft) == chance
+
+
+def test_a_batch_norm_that_reads_past_a_parameter_is_known(guard):
+    import guard_calls
+    import guard_eager
+    from guard_changes import Draft
+
+    base = next(b for b in guard_calls.bases("cpu") if b.name == "aten::_native_batch_norm_legit_no_training")
+    draft = Draft(copy.deepcopy(base.call), "cpu", random.Random(0))
+    assert not guard_eager.undefined(draft)
+    draft.slots()[draft.slot_names().index("weight")]["sizes"] = [0]
+    assert guard_eager.undefined(draft)
 
 
 def test_a_right_plan_is_served_and_nothing_is_found(small):
