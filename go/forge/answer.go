@@ -108,6 +108,11 @@ func cardOf(study *store.Study, runID, what string) (*card.Card, error) {
 
 // AnswerOf says what became of a candidate of a run. CodeNotFound if nobody submitted it.
 func AnswerOf(s *store.Store, id, runID, candidate string) (*Answer, error) {
+	// The inbox first: what is taken from it is in the log at the same moment, so that a candidate is seen in one of them.
+	waits, err := waitsInInbox(s, id, runID, candidate)
+	if err != nil {
+		return nil, err
+	}
 	study, past, err := load(s, id)
 	if err != nil {
 		return nil, err
@@ -129,9 +134,8 @@ func AnswerOf(s *store.Store, id, runID, candidate string) (*Answer, error) {
 			return answer, nil
 		}
 	}
-	waits, err := waitsInInbox(s, id, runID, candidate)
-	if err != nil || waits {
-		return answer, err
+	if waits {
+		return answer, nil
 	}
 	submitted := int64(0)
 	for _, event := range run.submitted {
