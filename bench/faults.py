@@ -14,11 +14,9 @@ as it is known, and a run with the same --out goes on where an earlier one of th
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +28,7 @@ import faults_candidates
 import faults_places
 import faults_processes
 import faults_user
+import resumed
 import victim
 from faults_row import NotInjected, Row, Trials
 
@@ -111,24 +110,10 @@ def one(inject: Any, name: str, trials: Trials) -> Row:
 
 def begin(args: argparse.Namespace) -> dict[str, Any]:
     """Return the result of an earlier run of this commit and seed, or an empty one."""
-    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=victim.ROOT, capture_output=True, text=True)
-    head = {
-        "schema": 1,
-        "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": f"python bench/faults.py --target {args.target} --budget-s {args.budget_s:g} --seed {args.seed}",
-        "commit": args.commit or git.stdout.strip() or None,
-        "target": args.target,
-        "seed": args.seed,
-    }
-    if args.out and args.out.exists():
-        try:
-            before: dict[str, Any] = json.loads(args.out.read_text())
-        except ValueError:
-            before = {}
-        if all(before.get(k) == head[k] for k in ("schema", "commit", "target", "seed")):
-            before.pop("left", None)
-            return before
-    return {**head, "rows": [], "faults": 0, "contained": 0, "recover_s_max": None}
+    command = f"python bench/faults.py --target {args.target} --budget-s {args.budget_s:g} --seed {args.seed}"
+    about = {"target": args.target, "seed": args.seed}
+    empty = {"rows": [], "faults": 0, "contained": 0, "recover_s_max": None}
+    return resumed.begin(args.out, command, args.commit, about, empty)
 
 
 def save(result: dict[str, Any], args: argparse.Namespace) -> None:
@@ -137,11 +122,7 @@ def save(result: dict[str, Any], args: argparse.Namespace) -> None:
     result["contained"] = sum(r["contained"] is True for r in rows)
     result["not_injected"] = [r["name"] for r in rows if r["contained"] is None]
     result["recover_s_max"] = max((r["recover_s"] for r in rows if r["recover_s"] is not None), default=None)
-    if args.out:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        part = args.out.with_suffix(".part")
-        part.write_text(json.dumps(result, indent=1) + "\n")
-        part.replace(args.out)
+    resumed.write(result, args.out)
 
 
 def tell(row: dict[str, Any]) -> None:

@@ -22,19 +22,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import json
 import os
 import random
 import signal
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+import resumed
 import victim
 from faults_row import PATIENCE_S, stored
 from interrupts_call import CANDIDATES, POOL, Call
@@ -266,30 +265,13 @@ def save(result: dict[str, Any], args: argparse.Namespace) -> None:
     for n in SIGNALS:
         times = [r["ended_s"] for r in rows if r["signal"] == n and r.get("ended_s") is not None]
         result[f"{n.lower()}_ended_s_max"] = max(times, default=None)
-    if args.out:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        part = args.out.with_suffix(".part")
-        part.write_text(json.dumps(result, indent=1) + "\n")
-        part.replace(args.out)
+    resumed.write(result, args.out)
 
 
 def begin(args: argparse.Namespace) -> dict[str, Any]:
     """Return the result of an earlier run of this commit and seed, or an empty one."""
-    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    head = {
-        "schema": 1,
-        "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": f"python bench/interrupts.py --moments {args.moments} --seed {args.seed}",
-        "commit": args.commit or git.stdout.strip() or None,
-        "seed": args.seed,
-    }
-    if args.out and args.out.exists():
-        with contextlib.suppress(ValueError):
-            before: dict[str, Any] = json.loads(args.out.read_text())
-            if all(before.get(k) == head[k] for k in ("schema", "commit", "seed")):
-                before.pop("left", None)
-                return before
-    return {**head, "rows": []}
+    command = f"python bench/interrupts.py --moments {args.moments} --seed {args.seed}"
+    return resumed.begin(args.out, command, args.commit, {"seed": args.seed}, {"rows": []})
 
 
 def main() -> int:

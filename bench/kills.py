@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import json
 import os
 import random
@@ -33,6 +32,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import resumed
 import victim
 from faults_row import PATIENCE_S, Trials, stored, troubles
 from victim import Place
@@ -201,22 +201,9 @@ def live(trials: Trials, result: dict[str, Any], args: argparse.Namespace, until
 
 def begin(args: argparse.Namespace) -> dict[str, Any]:
     """Return the result of an earlier run of this commit, target and seed, or an empty one."""
-    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    head = {
-        "schema": 1,
-        "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": f"python bench/kills.py --target {args.target} --points {args.points} --seed {args.seed}",
-        "commit": args.commit or git.stdout.strip() or None,
-        "target": args.target,
-        "seed": args.seed,
-    }
-    if args.out.exists():
-        with contextlib.suppress(ValueError):
-            before: dict[str, Any] = json.loads(args.out.read_text())
-            if all(before.get(k) == head[k] for k in ("schema", "commit", "target", "seed")):
-                before.pop("left", None)
-                return before
-    return {**head, "replay": None, "live": [], "studies": 0, "nodes": 0, "ends": []}
+    command = f"python bench/kills.py --target {args.target} --points {args.points} --seed {args.seed}"
+    empty = {"replay": None, "live": [], "studies": 0, "nodes": 0, "ends": []}
+    return resumed.begin(args.out, command, args.commit, {"target": args.target, "seed": args.seed}, empty)
 
 
 def save(result: dict[str, Any], args: argparse.Namespace) -> None:
@@ -225,10 +212,7 @@ def save(result: dict[str, Any], args: argparse.Namespace) -> None:
     result["wrong"] = [*((result["replay"] or {}).get("wrong", [])), *told, *result["ends"]]
     result["points"] = {"replay": (result["replay"] or {}).get("points", 0), "live": len(rows)}
     result["gone_s_max"] = max((r["gone_s"] for r in rows), default=None)
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    part = args.out.with_suffix(".part")
-    part.write_text(json.dumps(result, indent=1) + "\n")
-    part.replace(args.out)
+    resumed.write(result, args.out)
 
 
 def main() -> int:

@@ -1,0 +1,48 @@
+"""A result file that is saved after each row, and that the same command goes on with: of bench/faults.py, bench/interrupts.py and bench/kills.py."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def begin(
+    out: Path | None, command: str, commit: str | None, about: dict[str, Any], empty: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the result of an earlier run of this commit that was about the same, or an empty one.
+
+    Args:
+        commit: what the result says of the code; None: git's HEAD.
+        about: what tells runs apart, as target and seed.
+        empty: the fields of a result without rows.
+    """
+    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    head = {
+        "schema": 1,
+        "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": command,
+        "commit": commit or git.stdout.strip() or None,
+        **about,
+    }
+    if out and out.exists():
+        with contextlib.suppress(ValueError):
+            before: dict[str, Any] = json.loads(out.read_text())
+            if all(before.get(k) == head[k] for k in ("schema", "commit", *about)):
+                before.pop("left", None)
+                return before
+    return {**head, **empty}
+
+
+def write(result: dict[str, Any], out: Path | None) -> None:
+    """Save a result whole: a reader finds the one before or this one."""
+    if out:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        part = out.with_suffix(".part")
+        part.write_text(json.dumps(result, indent=1) + "\n")
+        part.replace(out)
