@@ -102,6 +102,9 @@ def test_a_second_search_on_one_study_is_7_readers_and_other_studies_are_free(ne
     process = _start(net_file)
     try:
         _wait_for(1, process)
+        process.send_signal(
+            signal.SIGSTOP
+        )  # a fast machine would end the search before the last of these has begun
         second = command("optimize", f"{net_file}:make", *LONG)
         assert second.returncode == 7, second.stderr
         assert second.stderr.count("error:") == 1
@@ -123,5 +126,6 @@ def test_a_second_search_on_one_study_is_7_readers_and_other_studies_are_free(ne
         assert process.poll() is None, process.communicate()[1]
     finally:
         process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGCONT)
         process.communicate(timeout=120)
     assert process.returncode == 130

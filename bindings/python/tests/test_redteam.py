@@ -2,6 +2,9 @@
 
 import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +12,7 @@ from kernelforge import cli
 from kernelforge.errors import UsageFault
 from kernelforge.redteam import run as corpus
 from kernelforge.redteam.calls import CALLS
+from small_net import PACKAGE
 
 SEED, SAMPLE = int(os.environ.get("KF_SEED", "37803")), 16
 
@@ -128,14 +132,30 @@ def alone(files):
     }
 
 
-@pytest.fixture
-def judged(monkeypatch):
-    def run(names, off=()):
-        with monkeypatch.context() as m:
-            m.setattr(corpus, "chosen", lambda all_files, *_: [f for f in all_files if f["name"] in names])
-            return corpus.redteam("host", off=off, progress=False)
+def _judged(names, off):
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(corpus, "chosen", lambda all_files, *_: [f for f in all_files if f["name"] in names])
+        return corpus.redteam("host", off=off, progress=False)
 
-    return run
+
+def _judged_afresh(names, off):
+    """In a process of its own: the outputs of a plan that is confirmed lie where this one freed poison, and a file would die of that without its gate."""
+    code = f"import json, test_redteam; print(json.dumps(test_redteam._judged({names!r}, {off!r})))"
+    path = os.pathsep.join([str(PACKAGE.parent), str(Path(__file__).parent)])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=540,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def judged():
+    return lambda names, off=(): (_judged_afresh if "poison" in off else _judged)(names, off)
 
 
 def test_each_gate_has_a_file_that_only_it_kills(alone):
