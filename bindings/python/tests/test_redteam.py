@@ -100,7 +100,7 @@ def test_a_run_goes_on_where_its_budget_ended(capsys, home):
 # docs/security.md says of the others why nothing is killed by them alone, or why they cannot be switched off.
 ALONE = {
     *("policy", "image", "poison", "guard_pages", "inputs", "values", "special", "exact", "exhaustive"),
-    *("repeats", "dirty", "fresh", "timing"),
+    *("cap", "metamorphic", "repeats", "dirty", "fresh", "timing"),
 }
 # The check of an image is in whatever loads it, this process too, where a test cannot take it back.
 HELD = {"image"}
@@ -114,6 +114,8 @@ SEEN = {
     "special",
     "exact",
     "exhaustive",
+    "cap",
+    "metamorphic",
     "dirty",
     "fresh",
     "timing",
@@ -139,7 +141,7 @@ def _judged(names, off):
 
 
 def _judged_afresh(names, off):
-    """In a process of its own: the outputs of a plan that is confirmed lie where this one freed poison, and a file would die of that without its gate."""
+    """In a process of its own: what a plan that is confirmed finds in outputs and workspaces is what this one left there, poison and NaNs, and a file would die of that without its gate."""
     code = f"import json, test_redteam; print(json.dumps(test_redteam._judged({names!r}, {off!r})))"
     path = os.pathsep.join([str(PACKAGE.parent), str(Path(__file__).parent)])
     done = subprocess.run(
@@ -155,7 +157,7 @@ def _judged_afresh(names, off):
 
 @pytest.fixture
 def judged():
-    return lambda names, off=(): (_judged_afresh if "poison" in off else _judged)(names, off)
+    return lambda names, off=(): (_judged_afresh if {"poison", "dirty"} & set(off) else _judged)(names, off)
 
 
 def test_each_gate_has_a_file_that_only_it_kills(alone):

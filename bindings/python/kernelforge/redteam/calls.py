@@ -223,4 +223,7 @@ CALLS: dict[str, Call] = {
     "bilinear_fp32": Call(
         "aten::upsample_bilinear2d", lambda d: [d.normal(2, 7, 13, 17), [27, 32], False, None, None]
     ),
+    "bilinear_fp32_wide": Call(
+        "aten::upsample_bilinear2d", lambda d: [d.normal(1, 4, 1, 5008), [1, 10032], False, None, None]
+    ),
 }
