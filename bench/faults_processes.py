@@ -59,7 +59,9 @@ def restarted(v: Victim, after: float) -> float | None:
 
 def hurt(trials: Trials, name: str, does: str, number: signal.Signals) -> Row:
     """Hurt one process in the middle of a study of good candidates: all of them must pass."""
-    candidates = trials.goods(6, compiled=does == COMPILING)
+    candidates = trials.goods(
+        6 if does == COMPILING else 24, compiled=does == COMPILING
+    )  # more than a fast machine judges before it is struck
     shared = victim.shared_memory()
     v = trials.search(trials.place(), candidates)
     try:
@@ -87,7 +89,7 @@ def hurt(trials: Trials, name: str, does: str, number: signal.Signals) -> Row:
 
 def parent_killed(trials: Trials, name: str) -> Row:
     """Kill the user's process: all that it started ends, and the next search removes what it left and goes on."""
-    candidates = trials.goods(6)
+    candidates = trials.goods(24)
     place, shared = trials.place(), victim.shared_memory()
     v = trials.search(place, candidates)
     try:

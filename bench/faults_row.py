@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+import re
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,9 +159,14 @@ def one_error(v: Victim) -> list[str]:
         wrong.append(f"it did not say one error: {said[-300:].strip()}")
     elif "\nhint: " not in said:
         wrong.append(f"its error has no hint: {said[-300:].strip()}")
-    if "Traceback" in said:
+    if traceback(said):
         wrong.append(f"it showed a traceback: {said[-300:].strip()}")
     return wrong
+
+
+def traceback(said: str) -> bool:
+    """Return whether a program showed a traceback of its own. Python itself tells of a Ctrl-C that came into a callback of its garbage collector."""
+    return "Traceback" in re.sub(r"(?ms)^Exception ignored in.*?^KeyboardInterrupt:?\s*$\n?", "", said)
 
 
 def words(v: Victim) -> str:

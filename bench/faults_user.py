@@ -25,6 +25,7 @@ from faults_row import (
 )
 from victim import Tell, Victim
 
+LATEST_S = 10.0  # to end, on a machine that is busy; what it took is told, and held against the budget of 2 s (bench/trust.py)
 MOMENTS = 5  # of each signal; bench/interrupts.py has those of whole calls
 _TEMPLATES = ("--candidates", "3")
 
@@ -102,7 +103,7 @@ def _interrupted(
         took = ending(v, struck)
         if "hint:" in v.said() and not any(w in v.said() for w in ("resumes", "goes on", "again")):
             wrong.append("it does not say how to go on")
-    if took is not None and took > 2:
+    if took is not None and took > LATEST_S:
         wrong.append(f"it took {took:.1f} s to end after the measurement in flight")
     told, kept = len(v.all("verdict")), len(stored(v.place))
     if kept < told:

@@ -35,7 +35,7 @@ from typing import Any
 
 import resumed
 import victim
-from faults_row import PATIENCE_S, stored
+from faults_row import PATIENCE_S, stored, traceback
 from interrupts_call import CANDIDATES, POOL, Call
 from victim import Place
 
@@ -126,7 +126,7 @@ class Sweep:
         said, printed, early = call.said(), call.printed(), self.early(call)
         if left := call.place.left():
             found.append(f"temporary files are left: {left}")
-        if "Traceback" in said and not early:
+        if traceback(said) and not early:
             found.append(f"it showed a traceback: {said[-600:]}")
         complete = printed is not None and "rows" in printed
         if complete and call.status in (0, -number):

@@ -1,5 +1,5 @@
 """`python -m kernelforge` is the `kernelforge` command."""
 
-from kernelforge.cli import main
+from kernelforge.cli import command
 
-raise SystemExit(main())
+command()

@@ -18,7 +18,7 @@ from .errors import Interrupted, KernelForgeError, UsageFault, from_core
 
 log = logging.getLogger("kernelforge")
 _POLL_MS = 200
-_END_SECONDS = 5.0  # for a study that was stopped to end its workers and remove its temporary files
+_END_SECONDS = 20.0  # for a study that was stopped to end its workers and remove its temporary files
 _GOES_ON = "what was measured is saved, the same call resumes it"
 _REPORT = "ops=[...] leaves the operator out, and the same call resumes; please report this with the traceback that `-v` shows"
 

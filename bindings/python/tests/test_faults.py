@@ -9,8 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from small_net import PACKAGE
 
+pytestmark = pytest.mark.timeout(1000)  # of searches that are hurt on a busy machine
 BENCH = Path(__file__).resolve().parents[3] / "bench"
 SEED = os.environ.get("KF_SEED", "94")  # eight faults of all kinds
 

@@ -74,7 +74,7 @@ def test_more_candidates_resume_the_study_and_judge_none_twice(net):
         )
 
 
-def test_review_serves_nothing_until_it_is_approved(net):
+def test_review_serves_nothing_until_it_is_approved(net, surely_faster):
     optimize(net, review=True)
     data = kernelforge.report().to_dict()
     if not data["pack"]:

@@ -4,13 +4,14 @@ import contextlib
 import functools
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 
 import pytest
 
-from kernelforge import _studies
+from kernelforge import _settings, _studies
 from kernelforge.errors import KernelForgeError
 from small_net import PACKAGE, command
 
@@ -53,6 +54,21 @@ def _wait_for(count, process):
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline, "no candidate was judged in five minutes"
         time.sleep(0.05)  # the search has the processor
+
+
+def _hold(process):
+    """Stop it, at a moment at which it does not hold the lock of the store: it writes for milliseconds, and others wait for seconds."""
+    for _ in range(200):
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        store = sqlite3.connect(_settings.read().store, timeout=0.2, isolation_level=None)
+        with contextlib.closing(store), contextlib.suppress(sqlite3.OperationalError):
+            store.execute("BEGIN IMMEDIATE")
+            store.execute("ROLLBACK")
+            return
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.01)
+    raise AssertionError("it writes to the store all the time")
 
 
 def test_ctrl_c_saves_says_how_to_resume_and_is_130(net_file):
@@ -102,9 +118,7 @@ def test_a_second_search_on_one_study_is_7_readers_and_other_studies_are_free(ne
     process = _start(net_file)
     try:
         _wait_for(1, process)
-        process.send_signal(
-            signal.SIGSTOP
-        )  # a fast machine would end the search before the last of these has begun
+        _hold(process)  # a fast machine would end the search before the last of these has begun
         second = command("optimize", f"{net_file}:make", *LONG)
         assert second.returncode == 7, second.stderr
         assert second.stderr.count("error:") == 1

@@ -30,10 +30,12 @@ def test_the_command_line_takes_a_tier() -> None:
 
 
 @pytest.fixture(scope="module")
-def rows() -> dict[str, _doctor.Check]:
+def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, _doctor.Check]:
     if not _core.WORKER.exists() or _settings.compiler() is None:
         pytest.skip("no worker or no compiler to confine")
-    return {check.name: check for check in _doctor.checks() if check.name.startswith("sandbox tier")}
+    with pytest.MonkeyPatch.context() as m:  # made before a test has its home
+        m.setenv("KERNELFORGE_HOME", str(tmp_path_factory.mktemp("home")))
+        return {check.name: check for check in _doctor.checks() if check.name.startswith("sandbox tier")}
 
 
 def test_the_doctor_says_what_each_tier_stops(rows: dict[str, _doctor.Check]) -> None:

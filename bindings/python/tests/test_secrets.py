@@ -14,6 +14,8 @@ import pytest
 
 from small_net import PACKAGE
 
+pytestmark = pytest.mark.timeout(1000)  # a whole search that is watched, on a busy machine
+
 KEY = "sk-kfsecretkey0123456789"
 USER, HOST, PROJECT = "kfsecretuser", "kfsecrethost", "kfsecretproject"
 WEIGHT, INPUT = 0.78539123, 1.61803123  # each fills a tensor

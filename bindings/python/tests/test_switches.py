@@ -155,7 +155,7 @@ def test_unpublished_plans_are_not_served_and_can_return():
 
 
 def test_a_served_call_costs_no_python_and_no_gil():
-    """Timing runs without the GIL: another Python thread makes progress meanwhile. It lasts long enough for that thread to be scheduled."""
+    """Timing runs without the GIL: another Python thread makes progress meanwhile, in one of some rounds: a busy machine may not run it in a short one."""
     ticks, stop, calls = [0], threading.Event(), 20_000
 
     def tick():
@@ -165,12 +165,14 @@ def test_a_served_call_costs_no_python_and_no_gil():
     thread = threading.Thread(target=tick)
     with serving(lambda: torch.relu(X)):
         thread.start()
-        before = ticks[0]
-        ext().time_calls("aten::relu", [[X]], 5, calls, True)
-        during = ticks[0] - before
+        during = rounds = 0
+        while during <= 100 and rounds < 20:
+            before = ticks[0]
+            ext().time_calls("aten::relu", [[X]], 5, calls, True)
+            during, rounds = ticks[0] - before, rounds + 1
         stop.set()
         thread.join()
-        assert hits("aten::relu") == 5 * calls + 1
+        assert hits("aten::relu") == rounds * (5 * calls + 1)
     assert during > 100
 
 

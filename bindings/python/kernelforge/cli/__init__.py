@@ -11,10 +11,11 @@ import importlib
 import json
 import logging
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from .. import __version__, _interrupts
 from ..errors import EXIT_CODES, Interrupted, KernelForgeError
@@ -73,6 +74,16 @@ def parser() -> argparse.ArgumentParser:
         )
         importlib.import_module(f"{__name__}.{name}").add(sub)
     return root
+
+
+def command() -> NoReturn:
+    """Run the command of this process and leave with its exit code."""
+    code = main()
+    if (
+        code == Interrupted.exit_code
+    ):  # said already: another Ctrl-C must not change how a process ends that takes a second to do so
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise SystemExit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
