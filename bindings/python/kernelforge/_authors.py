@@ -257,16 +257,23 @@ def lines(authors: dict[str, Any] | None) -> list[str]:
         out.append(
             f"  {s['author']}: {s['judged']} candidates brought the costs down {s['gain']:.2f}x in all, {s['seconds']:.0f} s of the search{price}"
         )
-    for y in authors["yields"]:
-        before, after = y["valid"], y["valid"] + y["mended"]
-        op = y["op"].removeprefix("aten::")
-        out.append(
-            f"  {y['author']} on {op}: {before} of {y['judged']} right before repair, {after} after, {y['unfinished']} unfinished (not disproved)"
-        )
-    for s in authors["stopped"]:
-        where = f" on {s['op'].removeprefix('aten::')}" if s["op"] else ""
-        out.append(f"  {s['author']} stopped{where}: {s['why']}")
-    return out
+    return out + [f"  {line}" for line in [*yields(authors), *stops(authors)]]
+
+
+def yields(authors: dict[str, Any]) -> list[str]:
+    """Return how many candidates of each author were right, on each operator."""
+    return [
+        f"{y['author']} on {y['op'].removeprefix('aten::')}: {y['valid']} of {y['judged']} right before repair, {y['valid'] + y['mended']} after, {y['unfinished']} unfinished (not disproved)"
+        for y in authors["yields"]
+    ]
+
+
+def stops(authors: dict[str, Any]) -> list[str]:
+    """Return who is asked no more, where and why."""
+    return [
+        f"{s['author']} stopped{' on ' + s['op'].removeprefix('aten::') if s['op'] else ''}: {s['why']}"
+        for s in authors["stopped"]
+    ]
 
 
 def teller(bar: Progress) -> Callable[[dict[str, Any]], None]:

@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from . import _authors
 from ._progress import span
 from ._report import machine_of
 
@@ -32,6 +33,7 @@ def body(d: dict[str, Any]) -> str:
         _shares(d["rows"]),
         _operators(d["rows"]),
         _trees(d.get("tree") or []),
+        _sources(d.get("authors")),
         _where(d),
     ]
     return f'<style>{_style()}</style><main class="kf">{"".join(parts)}</main>'
@@ -109,10 +111,10 @@ def _shares(rows: list[dict[str, Any]]) -> str:
 
 def _operators(rows: list[dict[str, Any]]) -> str:
     top = max([r["high"] for r in rows] + [1.5])
-    head = "".join(f"<th{' class=n' if n else ''}>{t}</th>" for t, n in (
+    head = _headings(
         ("operator", 0), ("layout", 0), ("calls", 1), ("share", 1), ("eager µs", 1), ("kernelforge µs", 1), ("at least", 1), ("median and interval", 0), ("candidates", 0), ("served", 0)
-    ))  # fmt: skip
-    return f'<h2>Operators</h2><div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(_row(r, top) for r in rows)}</tbody></table></div>'
+    )  # fmt: skip
+    return f'<h2>Operators</h2><div class="wide"><table><thead>{head}</thead><tbody>{"".join(_row(r, top) for r in rows)}</tbody></table></div>'
 
 
 def _row(r: dict[str, Any], top: float) -> str:
@@ -124,11 +126,10 @@ def _row(r: dict[str, Any], top: float) -> str:
     interval = (
         f"{r['ratio']:.2f}x, {r['low']:.2f} to {r['high']:.2f}{_whisker(r, top)}" if r["served"] else ""
     )
-    cells = [
+    return _cells(
         (f"<code>{_e(r['op'])}</code>", 0), (_e(r["layout"]), 0), (r["calls"], 1), (f"{100 * r['share']:.1f} %", 1), (f"{r['eager_us']:,.0f}", 1),
         (f"{r['kernelforge_us']:,.0f}", 1), (f"{r['low']:.2f}x", 1), (interval, 0), (_e(verdicts), 0), (served, 0),
-    ]  # fmt: skip
-    return "<tr>" + "".join(f"<td{' class=n' if n else ''}>{c}</td>" for c, n in cells) + "</tr>"
+    )  # fmt: skip
 
 
 def _whisker(r: dict[str, Any], top: float) -> str:
@@ -162,6 +163,32 @@ def _trees(trees: list[dict[str, Any]]) -> str:
 
 def _end(step: dict[str, Any]) -> str:
     return f"cost {step['cost']:.3f}" if step.get("cost") else _e(step["status"])
+
+
+def _sources(authors: dict[str, Any] | None) -> str:
+    if not authors:
+        return ""
+    head = _headings(
+        ("source", 0), ("judged", 1), ("right at once", 1), ("after repair", 1), ("unfinished", 1), ("costs down by", 1), ("search", 1), ("calls", 1), ("tokens in", 1), ("tokens out", 1), ("price", 1)
+    )  # fmt: skip
+    rows = "".join(_cells(
+        (f"<code>{_e(s['author'])}</code>", 0), (s["judged"], 1), (s["valid"], 1), (s["valid"] + s["mended"], 1), (s["unfinished"], 1), (f"{s['gain']:.2f}x", 1),
+        (span(s["seconds"]), 1), (s["calls"], 1), (f"{s['tokens_in']:,}", 1), (f"{s['tokens_out']:,}", 1), (_e(_authors.money(s["usd"])), 1),
+    ) for s in authors["sources"])  # fmt: skip
+    told = "".join(f"<li>{_e(line)}</li>" for line in [*_authors.yields(authors), *_authors.stops(authors)])
+    return (
+        f'<h2>Who wrote the candidates</h2><div class="wide"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+        + (f"<ul>{told}</ul>" if told else "")
+    )
+
+
+def _headings(*cells: tuple[str, int]) -> str:
+    return "<tr>" + "".join(f"<th{' class=n' if n else ''}>{c}</th>" for c, n in cells) + "</tr>"
+
+
+def _cells(*cells: tuple[Any, int]) -> str:
+    """Return a row of a table. cells: content, and whether it is a number."""
+    return "<tr>" + "".join(f"<td{' class=n' if n else ''}>{c}</td>" for c, n in cells) + "</tr>"
 
 
 def _where(d: dict[str, Any]) -> str:

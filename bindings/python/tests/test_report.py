@@ -134,6 +134,26 @@ def test_the_page_is_well_formed_refers_to_nothing_outside_and_escapes_names():
     assert "http" not in text
 
 
+def test_the_page_says_who_wrote_the_candidates_and_what_that_took():
+    source = {"author": "openai:<small>", "asked": 9, "judged": 8, "valid": 3, "mended": 2, "unfinished": 1, "repairs": 4, "gain": 1.5,
+              "seconds": 61.0, "calls": 12, "tokens_in": 34567, "tokens_out": 8910, "usd": 0.0123}  # fmt: skip
+    authors = {"calls": 12, "tokens_in": 34567, "tokens_out": 8910, "usd": 0.0123, "forecast": [], "sources": [source],
+               "yields": [{"author": "openai:<small>", "op": "aten::relu", "judged": 8, "valid": 3, "mended": 2, "unfinished": 1}],
+               "stopped": [{"author": "openai:<small>", "why": "no <key>", "op": ""}]}  # fmt: skip
+    report = _report(authors=authors)
+    page = _Page()
+    page.feed(report.to_html())
+    assert not page.open
+    text = "|".join(page.text)
+    assert "openai:<small>|8|3|5|1|1.50x|1 min 01 s|12|34,567|8,910|0.0123 USD" in text
+    for told in (
+        "openai:<small> on relu: 3 of 8 right before repair, 5 after, 1 unfinished (not disproved)",
+        "openai:<small> stopped: no <key>",
+    ):
+        assert told in text and f"  {told}\n" in f"{report}\n"
+    assert "Who wrote" not in _report().to_html()
+
+
 def test_save_writes_by_the_name_of_the_file_and_replaces_in_one_step(tmp_path):
     report = _report()
     assert json.loads(report.save(tmp_path / "a" / "r.json").read_text())["study"] == "net-1"
