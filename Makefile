@@ -158,6 +158,11 @@ bench: build ## the benchmarks of this machine, into bench/results (resumable; B
 	$(if $(GPU),$(PY) bench/dispatch.py --budget-s $(or $(BUDGET_S),600) --device cuda)
 	PATH="$$(dirname $(GO)):$$PATH" $(PY) bench/search.py --budget-s $(or $(BUDGET_S),600)
 
+.PHONY: plots
+plots: $(STAMP)-torch ## the drawings of bench/results, and the tables of the README, from the result files
+	@for f in bench/results/ops-*.json; do [ ! -e "$$f" ] || $(PY) bench/ops.py --target host --plot --out "$$f"; done
+	@$(PY) bench/readme.py
+
 .PHONY: evidence
 evidence: build ## all full-size results that this machine can give, into bench/results (resumable; EVIDENCE_S=21600, INTO=folder, ONLY="trust kills")
 	KF_EVERY_POINT=1 $(GO) test ./go/forge

@@ -15,6 +15,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 RESULTS = "<!-- results: made by bench/readme.py -->", "<!-- end of results -->"
+OPS = "<!-- ops: made by bench/readme.py -->", "<!-- end of ops -->"
 TRUST = "<!-- trust: made by bench/readme.py -->", "<!-- end of trust -->"
 
 
@@ -80,6 +81,41 @@ def operators(data: dict[str, Any]) -> list[str]:
     return [*lines, "", "</details>"]
 
 
+def ops(folder: Path = ROOT / "bench" / "results") -> list[str]:
+    """Return the plot, the means and the goals of each result of bench/ops.py; nothing where there is none. Missed goals stay in the table."""
+    found = [(path, json.loads(path.read_text())) for path in sorted(folder.glob("ops-*.json"))]
+    lines: list[str] = []
+    for path, data in ((p, d) for p, d in found if d["summary"].get("native", {}).get("rows")):
+        native, goals = data["summary"]["native"], data["summary"]["goals"]
+        met, missed = (sum(g["met"] is m for g in goals) for m in (True, False))
+        made = max(r["made"] for r in data["rows"])[:10]
+
+        def mean(name: str, means: dict[str, Any] = native) -> str:
+            return "not measured" if means[name] is None else f"{means[name]:.2f}×"
+
+        lines += [
+            "",
+            f"**Operators alone, {where(data)}** ([{path.name}](bench/results/{path.name}), until {made}). Geometric means over {native['rows']} calls that the memory bounds, as times "
+            f"a copy of the same bytes takes: eager {mean('eager_over_copy')}, torch.compile {mean('inductor_over_copy')}, max-autotune {mean('autotune_over_copy')}, "
+            f"kernelforge **{mean('kernelforge_over_copy')}**. {data['summary']['served']} of {data['summary']['measured']} calls are served, eager is kept for the others; "
+            f"of {len(goals)} goals {met} are met, {missed} missed, {len(goals) - met - missed} open.",
+            "",
+            f"![Every operator's distance from a copy](bench/results/{path.with_suffix('.svg').name})",
+            "",
+            "<details><summary>Goals, judged on the lower bound</summary>",
+            "",
+            "| eager / kernelforge, unless it says otherwise | goal | measured | |",
+            "|---|---:|---:|---|",
+        ]
+        for g in goals:
+            got = "" if g["got"] is None else f"{g['got']:g}"
+            sign = "≤" if g["at_most"] else "≥"
+            state = {True: "met", False: "missed", None: f"open: {g['measured']} of {g['of']} measured"}
+            lines.append(f"| {g['goal']} | {sign} {g['wanted']:g} | {got} | {state[g['met']]} |")
+        lines += ["", "</details>"]
+    return lines
+
+
 def trust() -> list[str]:
     """Return the table of what the judge is worth: a row for each result of bench/trust.py, of the commit that it names."""
     lines = [
@@ -120,6 +156,7 @@ def main() -> int:
         blocks += [*operators(data), ""]
     text = README.read_text()
     made = between(between(text, RESULTS, blocks), TRUST, [*trust(), ""])
+    made = between(made, OPS, [*ops(), ""] if ops() else [""])
     if args.check:
         if made != text:
             print(

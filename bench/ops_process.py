@@ -1,0 +1,108 @@
+"""The child processes of bench/ops.py, as their parent sees them: requests, answers, and an end for one that crashes or hangs.
+
+It owns the process and everything that it starts. What is asked and answered is ops_child.py's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+Row = dict[str, Any]
+
+
+class Ended(Exception):
+    """A child that ended or was ended: what it was doing, and why."""
+
+    def __init__(self, doing: str, why: str) -> None:
+        super().__init__(why)
+        self.doing, self.why = doing, why
+
+
+class Child:
+    """A process of ops_child.py, on one device."""
+
+    def __init__(self, settings: dict[str, Any], device: str | None) -> None:
+        env = os.environ | {"KERNELFORGE_HOME": settings["home"] + (f"/device-{device}" if device else "")}
+        env |= {"TORCHINDUCTOR_CACHE_DIR": f"{settings['home']}/inductor", "PYTHONPATH": _paths()}
+        env |= {"CUDA_VISIBLE_DEVICES": device} if device else {}
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the child
+        self._process = subprocess.Popen(
+            [sys.executable, str(ROOT / "bench/ops_child.py"), json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env=env,
+            start_new_session=True,
+        )
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in self._process.stdout or ():
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def ask(self, seconds: float, **request: Any) -> Row:
+        """Return the row that the child answers.
+
+        Raises:
+            Ended: the child crashed, or has not answered in this time.
+        """
+        stdin = self._process.stdin
+        assert stdin is not None
+        doing = "start"
+        try:
+            stdin.write(json.dumps(request) + "\n")
+            stdin.flush()
+        except OSError as e:
+            raise Ended(doing, self._tail()) from e
+        return self.wait(seconds, "row", doing)  # type: ignore[no-any-return]
+
+    def wait(self, seconds: float, key: str, doing: str) -> Any:
+        """Return what the child says under this key."""
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                line = self._lines.get(timeout=max(until - time.monotonic(), 0.01))
+            except queue.Empty:
+                self.end()
+                raise Ended(doing, f"no answer within {seconds:.0f} s") from None
+            if line is None:
+                self.end()
+                raise Ended(doing, self._tail())
+            said = json.loads(line)
+            doing = said.get("doing", doing)
+            if key in said:
+                return said[key]
+
+    def _tail(self) -> str:
+        code = self._process.wait()
+        ended = signal.Signals(-code).name if code < 0 else f"code {code}"
+        self._errors.seek(0)
+        words = [w.strip() for w in self._errors.read().splitlines() if w.strip()]
+        return f"the process ended with {ended}: {words[-1][:200] if words else 'it said nothing'}"
+
+    def end(self) -> None:
+        """End the child and what it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def _paths() -> str:
+    parts = [str(ROOT / "bindings/python"), str(ROOT / "bench"), os.environ.get("PYTHONPATH", "")]
+    return os.pathsep.join(p for p in parts if p)

@@ -1,0 +1,396 @@
+"""bench/ops.py: its table of cases, what its rows come to, its plot, and small runs of the real path on the host."""
+
+import csv
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+import torch
+
+import packs
+
+ROOT = Path(__file__).resolve().parents[3]
+BENCH = ROOT / "bench"
+# What the measurement before the project left out of `bytes that must move`: everything but the first input, or parameters.
+LEFT_OUT = {
+    "adaptive_avgpool1": "output",
+    "mean dim1": "output",
+    "topk8": "output",
+    "rope": "others",
+    "layernorm": "others",
+    "rmsnorm": "others",
+    "hf_rmsnorm": "others",
+    "batchnorm": "others",
+    "groupnorm32": "others",
+    "add bias": "others",
+}
+OWN = """
+import os, time
+import torch
+import ops_cases as c
+from ops_cases import Case
+
+def call(how):
+    def made(x):
+        if how == "crash" and not x.is_meta:
+            os.abort()
+        if how == "hang" and not x.is_meta:
+            time.sleep(1e6)
+        if how == "raise" and not x.is_meta:
+            raise ValueError("this one raises")
+        return torch.relu(x)
+    return made
+
+def cases():
+    make = c._tensors("float32", (64, 1000))
+    return [Case(f"{how} float32", "aten::relu", "float32", "contiguous", make, call(how), group="host")
+            for how in ("one", "crash", "two", "hang", "raise")] + [
+            Case("pool float32", "aten::max_pool2d", "float32", "NCHW", c._tensors("float32", (1, 16, 56, 56)), c.max_pool, group="host"),
+            Case("in model: relu float32", "aten::relu", "float32", "contiguous", make, torch.relu, group="model",
+                 between=(lambda x: x * 2, torch.neg))]
+"""
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    """The modules of the bench by name, as it imports them itself."""
+    monkeypatch.syspath_prepend(BENCH)
+    import ops
+    import ops_cases
+    import ops_goals
+    import ops_plot
+
+    class Modules:
+        pass
+
+    found = Modules()
+    found.ops, found.cases, found.goals, found.plot = ops, ops_cases, ops_goals, ops_plot
+    return found
+
+
+def before():
+    with (BENCH / "ops_first.csv").open() as f:
+        return list(csv.DictReader(f))
+
+
+# ---- the table ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_every_case_of_the_first_measurement_is_there_with_its_bytes(bench):
+    """roof_us there = bytes / 4.3 TB/s, rounded to a nanosecond."""
+    cases = {c.name: c for c in bench.cases.first()}
+    rows = before()
+    assert len(rows) == 114 and [r["case"] for r in rows] == list(cases)
+    for row in rows:
+        case = cases[row["case"]]
+        size = case.bytes()
+        out = LEFT_OUT.get(next((k for k in LEFT_OUT if row["case"].startswith(k)), ""))
+        inputs = case.make("meta")
+        if out == "others":
+            size -= sum(x.numel() * x.element_size() for x in inputs[1:])
+        elif out == "output":
+            size = inputs[0].numel() * inputs[0].element_size()
+        assert case.native == bool(int(row["native"])), case.name
+        assert size / 4.3e6 == pytest.approx(float(row["roof_us"]), abs=6e-4), case.name
+
+
+@pytest.mark.parametrize("target", ["cuda", "host"])
+def test_cases_are_what_they_say(bench, target):
+    for case in bench.cases.find(target).values():
+        x = case.make("meta")[0]
+        assert case.dtype == str(x.dtype).removeprefix("torch."), case.name
+        if case.layout in ("NCHW", "channels_last"):
+            last = x.is_contiguous(memory_format=torch.channels_last)
+            assert last == (case.layout == "channels_last") or min(x.shape[1], x.shape[2]) == 1, case.name
+        if case.between:  # the chain can be run without the call
+            made = case.call(*case.make("meta"))
+            assert made.shape == x.shape and made.stride() == x.stride(), case.name
+            assert case.between[0](x).shape == x.shape, case.name
+        assert case.bytes() > 0
+
+
+def test_the_papers_ratios_stand_beside_its_operators(bench):
+    cases = bench.cases.find("cuda")
+    assert {c.paper for c in cases.values() if c.paper} == set(bench.cases.PAPER)
+    assert cases["gemma4 softmax bfloat16"].paper_ratio == 2.83
+    assert cases["softmax dim1 float32"].paper_ratio is None
+
+
+@pytest.mark.parametrize("target", ["cuda", "host"])
+def test_goals_are_about_cases_that_exist_and_come_first(bench, target):
+    names = list(bench.cases.find(target))
+    about = [n for g in bench.goals.goals(target) for n in g.cases]
+    assert about and set(about) <= set(names)
+    order = bench.goals.order(target, names)
+    assert sorted(order) == sorted(names) and set(order[: len(set(about))]) == set(about)
+
+
+# ---- what rows come to --------------------------------------------------------------------------------------------------------------
+
+
+def row(case, eager=10.0, ours=5.0, copy=4.0, **more):
+    low = more.pop("low", eager / ours)
+    return {
+        "case": case,
+        "op": "aten::op",
+        "dtype": "float32",
+        "layout": "contiguous",
+        "group": "first",
+        "native": True,
+        "vendor": False,
+        "bytes": 1e7,
+        "roof_us": 3.0,
+        "copy_us": copy,
+        "eager_us": eager,
+        "inductor_us": 7.0,
+        "autotune_us": 6.0,
+        "tuned_us": None,
+        "kernelforge_us": ours,
+        "ratio": eager / ours,
+        "low": low,
+        "high": 3.0,
+        "served": ours != eager,
+        "against": {"copy": {"low": copy / ours}},
+        "recheck_ratio": None,
+        "made": "2026-11-30T00:00:00Z",
+        "commit": "abc",
+        "ways": [],
+        "search": {},
+    } | more
+
+
+def told(bench, rows, cases, words, target="cuda"):
+    goals = bench.goals.summary(target, rows, cases)["goals"]
+    return next(g for g in goals if g["goal"].startswith(words))
+
+
+def test_means_are_of_native_calls_that_the_memory_bounds(bench):
+    rows = [
+        row("a", ours=4.0),
+        row("b", ours=16.0),
+        row("small", ours=400.0, roof_us=1.9),
+        row("composed", ours=400.0, native=False),
+        row("linear", ours=400.0, vendor=True),
+        row("in model", ours=400.0, group="model"),
+        row("failed", eager_us=None, copy_us=None),
+    ]
+    found = bench.goals.summary("cuda", rows, 9)
+    assert found["native"]["rows"] == 2 and found["measured"] == 6
+    assert found["native"]["kernelforge_over_copy"] == 2.0  # sqrt(1 * 4)
+    assert found["native"]["autotune_over_kernelforge"] == 0.75  # 6 / sqrt(4 * 16)
+
+
+def test_a_goal_is_judged_on_the_lower_bound_and_open_until_its_cases_are_measured(bench):
+    dim1 = [row("softmax dim1 bfloat16", low=4.39, ratio=4.6), row("softmax dim1 float32", low=2.7)]
+    words = "softmax over dim 1 of 2x16x1024x1024"
+    assert told(bench, dim1, 2, f"{words}, bf16")["met"] is False
+    assert told(bench, dim1, 2, f"{words}, fp32")["met"] is True
+    assert told(bench, dim1[:1], 2, f"{words}, fp32")["met"] is None
+    topk = [row("topk8 bfloat16", low=9.0)]
+    assert told(bench, topk, 2, "topk")["met"] is None
+    assert told(bench, [*topk, row("topk8 float32", low=8.5)], 2, "topk")["met"] is True
+    assert told(bench, [row("topk8 float32", low=7.0)], 2, "topk")["met"] is False, "the other cannot mend it"
+    norms = [row(n, low=1.0) for n in bench.goals._norms("layernorm")]
+    assert told(bench, norms[:3], 8, "layer_norm")["met"] is None, "a mean can still rise"
+    assert told(bench, norms, 8, "layer_norm")["met"] is False
+
+
+def test_served_below_eager_again_is_counted_once_all_were_measured_again(bench):
+    rows = [row("a", recheck_ratio=1.2), row("b"), row("c", eager=5.0)]
+    words = "served cases below eager when measured again"
+    assert told(bench, rows, 3, words)["met"] is None
+    rows[1]["recheck_ratio"] = 0.99
+    assert (told(bench, rows, 3, words)["got"], told(bench, rows, 3, words)["met"]) == (1.0, False)
+    rows[1]["recheck_ratio"] = 1.01
+    assert told(bench, rows, 3, words)["met"] is True
+
+
+# ---- plot and README ----------------------------------------------------------------------------------------------------------------
+
+
+def result(rows):
+    env = {"device": "A <GPU>", "driver": "1", "torch": "2.15.0", "threads": 2}
+    return {
+        "schema": 1,
+        "made": "2026-11-30T00:00:00Z",
+        "env": env,
+        "copy_gbs": 4300.0,
+        "summary": {},
+        "rows": rows,
+    }
+
+
+def test_the_plot_is_well_formed_and_has_a_line_for_each_call(bench):
+    rows = [
+        row("softmax 4x8 float32"),
+        row("cumsum float32", eager=40.0, ours=40.0),
+        row("linear", vendor=True),
+    ]
+    drawn = ET.fromstring(bench.plot.svg(result(rows)))
+    ns = {"s": "http://www.w3.org/2000/svg"}
+    lines = drawn.findall("s:g", ns)
+    assert [g.find("s:title", ns).text.split(":")[0] for g in lines] == [
+        "cumsum float32",
+        "softmax 4x8 float32",
+    ]
+    kept, served = ([c.get("class") for c in g.findall("s:circle", ns)] for g in lines)
+    assert kept == ["inductor", "kept"] and served == ["eager", "inductor", "ours"]
+    eager, ours = (float(lines[1].find(f"s:circle[@class='{c}']", ns).get("cx")) for c in ("eager", "ours"))
+    width = float(drawn.get("viewBox").split()[2])
+    assert bench.plot.LEFT < ours < eager < width
+    assert "A <GPU>" in "".join(drawn.itertext())
+    ET.fromstring(bench.plot.svg(result([])))
+
+
+def test_the_readme_shows_a_result_only_where_there_is_one(bench, tmp_path):
+    import readme
+
+    assert readme.ops(tmp_path) == []
+    data = result([row("a", ours=4.0), row("topk8 float32", ours=8.0, low=1.2)])
+    data["summary"] = bench.goals.summary("cuda", data["rows"], 2)
+    (tmp_path / "ops-x.json").write_text(json.dumps(data))
+    text = "\n".join(readme.ops(tmp_path))
+    assert "kernelforge **1.41×**" in text and "ops-x.svg" in text
+    assert "| topk 8 of 256, 4,096 rows | ≥ 8 | 1.2 | missed |" in text
+
+
+# ---- resume -------------------------------------------------------------------------------------------------------------------------
+
+
+def opened(bench, tmp_path, *words):
+    args = ["--target", "host", "--out", str(tmp_path / "r.json"), "--home", str(tmp_path / "h")]
+    return bench.ops.Bench(bench.ops.arguments([*args, "--commit", "abc", *words]))
+
+
+def test_rows_that_are_done_stay_and_what_is_missing_comes_first(bench, tmp_path):
+    names = opened(bench, tmp_path).left()
+    first, second, third = names[:3]
+    ways = list(bench.ops.WAYS)
+    rows = [
+        row(first, ways=ways),
+        row(second, ways=["inductor"]),
+        row(third, ways=ways, commit="old"),
+        row(names[3], ways=ways, commit="old", eager_us=None),
+    ]
+    now = opened(bench, tmp_path)
+    (tmp_path / "r.json").write_text(json.dumps(result(rows) | {"env": now.env}))
+    assert opened(bench, tmp_path).left() == [*names[4:], second, names[3]]
+    assert opened(bench, tmp_path, "--stale").left() == [*names[4:], second, third, names[3]]
+    assert opened(bench, tmp_path, "--without", *bench.ops.WAYS[1:]).left() == [*names[4:], names[3]]
+    assert opened(bench, tmp_path, "--only", first).left() == []
+    assert opened(bench, tmp_path, "--fresh").left() == names
+    (tmp_path / "r.json").write_text(json.dumps(result(rows)))
+    assert opened(bench, tmp_path).left() == names, "rows of another machine"
+    assert opened(bench, tmp_path, "--budget-s", "0").run() == len(names), "nothing is begun"
+
+
+def test_a_step_that_ends_its_process_is_left_out_and_the_row_says_so(bench, tmp_path):
+    begun = opened(bench, tmp_path, "--only", "transpose copy")
+    (name,) = begun.left()
+    asked = []
+
+    class Child:
+        def ask(self, seconds, **request):
+            asked.append(request)
+            if not any(w.startswith("autotune") for w in request["without"]):
+                raise bench.ops.Ended("autotune", "no answer within 5 s")
+            if len(asked) < 3:
+                raise bench.ops.Ended("kernelforge", "the process ended with SIGSEGV")
+            measured = {
+                k: v
+                for k, v in row(name).items()
+                if k.endswith("_us") and k not in ("roof_us", "autotune_us")
+            }
+            return (
+                measured
+                | {"served": False, "low": 1.0, "against": {}, "search": {}}
+                | {"why": request["without"]}
+            )
+
+        def end(self):
+            asked.append("end")
+
+    begun._child = lambda device: Child()
+    begun.result["copy_gbs"] = 10.0
+    assert begun.run() == 0
+    saved = json.loads((tmp_path / "r.json").read_text())["rows"]
+    assert [r["case"] for r in saved] == [name] and saved[0]["eager_us"] == 10.0
+    assert saved[0]["why"] == [
+        "autotune=no answer within 5 s",
+        "kernelforge=the process ended with SIGSEGV",
+    ]
+    assert saved[0]["roof_us"] == pytest.approx(2 * 4096 * 4096 * 4 / 10.0 / 1e3)
+    assert asked[-1] == "end"
+
+
+# ---- the real path ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(bench, tmp_path, monkeypatch):
+    """Run the bench on its own small cases, with one thread: a pool of threads waits at every barrier of a busy machine."""
+    own = tmp_path / "own.py"
+    own.write_text(OWN)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    files = ["--cases", own, "--out", tmp_path / "r.json", "--home", tmp_path / "h"]
+    begin = ["--target", "host", *map(str, files), "--blocks", "6", "--times-s", "1"]
+
+    def made(*words):
+        assert bench.ops.main([*begin, *words]) == 0
+        return {r["case"]: r for r in json.loads((tmp_path / "r.json").read_text())["rows"]}
+
+    return made
+
+
+FEW = ("--without", "inductor", "autotune", "tuned", "kernelforge")
+
+
+def test_a_case_that_crashes_or_raises_is_a_row_and_the_others_go_on(run):
+    rows = run(*FEW, "--only", "[!ph]*t*")
+    names = ("one", "crash", "two", "raise", "in model: relu")
+    assert list(rows) == [f"{n} float32" for n in names]
+    assert "SIGABRT" in rows["crash float32"]["why"]["eager_us"]
+    assert rows["crash float32"]["eager_us"] is None and rows["crash float32"]["bytes"] == 512000
+    assert rows["raise float32"]["why"]["eager_us"] == "ValueError: this one raises"
+    for name in ("one float32", "two float32"):
+        r = rows[name]
+        assert r["eager_us"] > 0 and r["copy_us"] > 0 and r["roof_us"] > 0, r
+        assert (r["kernelforge_us"], r["ratio"], r["low"], r["served"]) == (r["eager_us"], 1.0, 1.0, False)
+        assert r["inductor_us"] is None and r["why"]["inductor_us"] == "not measured: left out"
+    model = rows["in model: relu float32"]
+    assert model["eager_us"] or "lost in the noise" in model["why"]["eager_us"]
+
+
+def test_a_case_that_hangs_is_ended(run):
+    (r,) = run(*FEW, "--only", "hang", "--case-s", "2").values()
+    assert r["why"]["eager_us"].endswith("no answer within 2 s") and r["eager_us"] is None
+
+
+def test_a_row_has_inductor_and_a_search_of_kernelforge(run):
+    more = ("--candidates", "2", "--search-s", "20", "--compile-s", "400")
+    (r,) = run(*more, "--without", "autotune", "--only", "pool").values()
+    assert r["inductor_us"] > 0 and r["against"]["inductor"]["ratio"] > 0
+    (operator,) = r["search"]["operators"]
+    assert operator["op"] == "aten::max_pool2d_with_indices" and sum(operator["verdicts"].values()) > 0
+    assert r["served"] == (r["search"]["pack"] is not None) and r["served"] == bool(r["search"]["hits"])
+    assert r["why"]["tuned_us"] and r["tuned_us"] is None
+
+
+def test_served_rows_are_measured_again_from_their_packs(run, tmp_path, clean):
+    packs.write(tmp_path / "h/packs/one")
+    packs.write(tmp_path / "h/packs/two", torch="1.0")
+    run(*FEW, "--only", "one")
+    path = tmp_path / "r.json"
+    data = json.loads(path.read_text())
+    for name in ("one", "two"):
+        served = {"served": True, "search": {"pack": f"packs/{name}"}, "case": f"{name} float32"}
+        data["rows"].append(data["rows"][0] | served)
+    data["rows"] = data["rows"][1:]
+    path.write_text(json.dumps(data))
+    rows = run("--recheck")
+    one, two = rows["one float32"], rows["two float32"]
+    assert one["recheck_ratio"] > 0 and one["recheck_low"] <= one["recheck_ratio"] <= one["recheck_high"]
+    assert one["recheck_eager_us"] > 0 and one["recheck_made"]
+    assert two["recheck_ratio"] is None and "torch" in two["recheck_why"]
+    assert (tmp_path / "r.svg").exists()
