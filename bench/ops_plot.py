@@ -17,7 +17,7 @@ from ops_cases import family, geomean
 from ops_goals import counted, over
 
 Row = dict[str, Any]
-WIDTH, LEFT, RIGHT, TOP, LINE, GAP = 960, 292, 64, 132, 13, 9
+WIDTH, LEFT, RIGHT, TOP, LINE, GAP = 960, 330, 64, 132, 13, 9
 LEAST = 0.8  # of the axis
 TICKS = (1, 2, 3, 5, 10, 20, 50, 100)
 STYLE = """
@@ -96,7 +96,7 @@ def svg(result: dict[str, Any]) -> str:
         y += GAP
         for number, row in enumerate(members):
             y += LINE
-            first = f'<text class="family" x="{LEFT - 158}" y="{y}">{escape(name)}</text>'
+            first = f'<text class="family" x="{LEFT - 196}" y="{y}">{escape(name)}</text>'
             parts.append((first if number == 0 else "") + _line(row, x, y))
     foot = "time over the time of a copy of the same bytes, cold cache, logarithmic; figures: eager / kernelforge, lower bound"
     parts.append(f'<text x="{LEFT}" y="{height - 16}">{foot}</text></svg>')
@@ -133,7 +133,7 @@ def _line(row: Row, x: Any, y: float) -> str:
     kind = "ours" if row["served"] else "kept"
     parts.append(f'<circle class="{kind}" cx="{x(ours)}" cy="{at}" r="4.2"/>')
     if row["served"]:
-        parts.append(f'<text class="gain" x="{x(max(eager, ours)) + 9}" y="{y}">{row["low"]:.2f}×</text>')
+        parts.append(f'<text class="gain" x="{x(max(eager, ours, (inductor or 0.0) / copy)) + 9}" y="{y}">{row["low"]:.2f}×</text>')
     return "".join([*parts, "</g>"])
 
 
