@@ -220,7 +220,7 @@ class Measure:
             times = bench.blocks(blocks, most_s=self.settings["times_s"])
             why |= bench.why
             if case.between:
-                times = without_neighbours(times, why)
+                times = ops_time.without_neighbours(times, why)
                 if "eager" not in times and heat == "cold":
                     raise RuntimeError(why["eager"])
             if heat == "cold":
@@ -229,7 +229,7 @@ class Measure:
                     found |= self._dispatch(case, sets, served)
             else:
                 if found["served"]:
-                    found |= warm_of(times, why)
+                    found |= ops_time.warm_of(times, why)
                 found["warm_us"] = {w: round(statistics.median(v), 4) for w, v in times.items()}
             del bench, sets, copies
             self.place.trim()
@@ -301,7 +301,7 @@ class Measure:
         kernelforge.restore()
         if case.between:
             why = dict[str, str]()
-            times = without_neighbours(times, why)
+            times = ops_time.without_neighbours(times, why)
             if why:
                 return {"recheck_ratio": None, "recheck_why": "; ".join(why.values())}
         eager, ours = times["eager"], times["kernelforge"]
@@ -319,32 +319,6 @@ def hits_of(case: Case, first: list[torch.Tensor]) -> int:
     kernelforge.stats(reset=True)
     _placed(case, case.call)(*inputs)
     return sum(op["hits"] for op in kernelforge.stats()["ops"].values())
-
-
-def warm_of(times: dict[str, list[float]], why: dict[str, str]) -> Row:
-    """Return the ratio of warm data, null where one of the two times is missing."""
-    if not {"eager", "kernelforge"} <= times.keys():
-        why.setdefault("warm", "one of the two times is missing")
-        return {"warm_ratio": None, "warm_low": None}
-    warm = ops_time.compared(times["eager"], times["kernelforge"])
-    return {"warm_ratio": warm["ratio"], "warm_low": warm["low"]}
-
-
-def without_neighbours(times: dict[str, list[float]], why: dict[str, str]) -> dict[str, list[float]]:
-    """Return the times without what the neighbours take alone, block by block. One that is lost in their noise is left out, and `why` says so.
-
-    Example:
-        >>> without_neighbours({"around": [5.0, 6.0], "eager": [7.0, 9.0]}, {})
-        {'eager': [2.0, 3.0]}
-    """
-    around, found = times["around"], dict[str, list[float]]()
-    for way, values in times.items():
-        alone = [a - b for a, b in zip(values, around, strict=True)]
-        if min(alone) > 0 and way != "around":
-            found[way] = alone
-        elif way != "around":
-            why[way] = "lost in the noise of its neighbours: at times they took longer without it"
-    return found
 
 
 def _pairs(without: list[str]) -> list[tuple[str, str]]:

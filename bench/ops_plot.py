@@ -133,7 +133,9 @@ def _line(row: Row, x: Any, y: float) -> str:
     kind = "ours" if row["served"] else "kept"
     parts.append(f'<circle class="{kind}" cx="{x(ours)}" cy="{at}" r="4.2"/>')
     if row["served"]:
-        parts.append(f'<text class="gain" x="{x(max(eager, ours, (inductor or 0.0) / copy)) + 9}" y="{y}">{row["low"]:.2f}×</text>')
+        parts.append(
+            f'<text class="gain" x="{x(max(eager, ours, (inductor or 0.0) / copy)) + 9}" y="{y}">{row["low"]:.2f}×</text>'
+        )
     return "".join([*parts, "</g>"])
 
 

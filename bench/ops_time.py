@@ -196,3 +196,29 @@ def compared(other: Sequence[float], ours: Sequence[float]) -> dict[str, float]:
     """Return {"ratio", "low", "high"} of other / ours, block by block, with the bounds of the median's 95 % interval."""
     found = _measure.median_interval([o / k for o, k in zip(other, ours, strict=True)])
     return {"ratio": round(found.median, 4), "low": round(found.low, 4), "high": round(found.high, 4)}
+
+
+def warm_of(times: dict[str, list[float]], why: dict[str, str]) -> dict[str, Any]:
+    """Return the ratio of warm data, null where one of the two times is missing."""
+    if not {"eager", "kernelforge"} <= times.keys():
+        why.setdefault("warm", "one of the two times is missing")
+        return {"warm_ratio": None, "warm_low": None}
+    warm = compared(times["eager"], times["kernelforge"])
+    return {"warm_ratio": warm["ratio"], "warm_low": warm["low"]}
+
+
+def without_neighbours(times: dict[str, list[float]], why: dict[str, str]) -> dict[str, list[float]]:
+    """Return the times without what the neighbours take alone, block by block. One that is lost in their noise is left out, and `why` says so.
+
+    Example:
+        >>> without_neighbours({"around": [5.0, 6.0], "eager": [7.0, 9.0]}, {})
+        {'eager': [2.0, 3.0]}
+    """
+    around, found = times["around"], dict[str, list[float]]()
+    for way, values in times.items():
+        alone = [a - b for a, b in zip(values, around, strict=True)]
+        if min(alone) > 0 and way != "around":
+            found[way] = alone
+        elif way != "around":
+            why[way] = "lost in the noise of its neighbours: at times they took longer without it"
+    return found

@@ -377,20 +377,17 @@ def test_a_row_has_inductor_and_a_search_of_kernelforge(run):
     assert r["why"]["tuned_us"] and r["tuned_us"] is None
 
 
-def test_served_rows_are_measured_again_from_their_packs(run, tmp_path, clean):
+def test_served_rows_are_measured_again_from_their_packs(bench, run, tmp_path, clean):
     packs.write(tmp_path / "h/packs/one")
     packs.write(tmp_path / "h/packs/two", torch="1.0")
-    run(*FEW, "--only", "one")
-    path = tmp_path / "r.json"
-    data = json.loads(path.read_text())
-    for name in ("one", "two"):
-        served = {"served": True, "search": {"pack": f"packs/{name}"}, "case": f"{name} float32"}
-        data["rows"].append(data["rows"][0] | served)
-    data["rows"] = data["rows"][1:]
-    path.write_text(json.dumps(data))
+    rows = [row(f"{n} float32", search={"pack": f"packs/{n}"}, group="host", ways=[]) for n in ("one", "two")]
+    rows.append(row("pool float32", eager=5.0))
+    found = result(rows) | {"env": opened(bench, tmp_path).env}
+    (tmp_path / "r.json").write_text(json.dumps(found))
     rows = run("--recheck")
     one, two = rows["one float32"], rows["two float32"]
     assert one["recheck_ratio"] > 0 and one["recheck_low"] <= one["recheck_ratio"] <= one["recheck_high"]
     assert one["recheck_eager_us"] > 0 and one["recheck_made"]
-    assert two["recheck_ratio"] is None and "torch" in two["recheck_why"]
+    assert two["recheck_ratio"] is None and two["recheck_why"]
+    assert "recheck_made" not in rows["pool float32"], "it was not served"
     assert (tmp_path / "r.svg").exists()
