@@ -36,6 +36,24 @@ func (l *Ledger) Keep(request, reply []byte, call Call, usd float64) error {
 	return nil
 }
 
+// Lost notes what an attempt may have been billed that gave no reply: sessions after this one count it as spent, as this one does.
+func (l *Ledger) Lost(tokensIn, tokensOut int64, usd float64) error {
+	l.work.paid.Lock()
+	defer l.work.paid.Unlock()
+	events, err := l.work.store.Append(l.work.ID, store.Entry{Run: l.work.paid.run, Kind: store.KindSpend,
+		Data: spendEvent{What: "lost", USD: usd, Author: l.author, Call: &Call{TokensIn: tokensIn, TokensOut: tokensOut}}})
+	if err != nil {
+		return err
+	}
+	l.work.paid.events = append(l.work.paid.events, events...)
+	return nil
+}
+
+// Replies gives the newest replies of the store, of all its studies, with what was asked.
+func (l *Ledger) Replies(most int, each func(request, reply []byte) error) error {
+	return l.work.store.Conversations(most, each)
+}
+
 // Call is one paid reply. Calls run side by side with everything else, so their seconds are none of the search's.
 type Call struct {
 	Reply       string  `json:"reply"` // its key

@@ -79,11 +79,11 @@ type verdictEvent struct {
 }
 
 type spendEvent struct {
-	What    string  `json:"what"` // "prepare", "judge", "wait", "call", "confirm", "model"
+	What    string  `json:"what"` // "prepare", "judge", "wait", "call", "lost", "confirm", "model"
 	Seconds float64 `json:"seconds"`
 	USD     float64 `json:"usd"`
 	Author  string  `json:"author,omitempty"` // on whom, if it is not the first source
-	*Call           // of "call"
+	*Call           // of "call"; of "lost" its tokens: of an attempt that gave no reply
 }
 
 // Measured is what a confirmation measured: eager time / our time over cold data, with the interval that decided. The claim is Low.
@@ -366,6 +366,8 @@ func (h *history) spend(event store.Event, data spendEvent) {
 	if data.Call != nil {
 		h.tokensIn += data.TokensIn
 		h.tokensOut += data.TokensOut
+	}
+	if data.What == "call" {
 		h.calls++
 	}
 	if event.Run == "" {

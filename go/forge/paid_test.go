@@ -2,6 +2,7 @@ package forge
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/kernelforge/kernelforge/go/propose/given"
 	"github.com/kernelforge/kernelforge/go/propose/llm"
 	"github.com/kernelforge/kernelforge/go/propose/llm/scripted"
+	"github.com/kernelforge/kernelforge/go/store"
 )
 
 // childAuthor is the address of a server whose model competes with the grid in a child's study.
@@ -38,6 +40,10 @@ func (k kept) Keep(key string, request []byte, reply llm.Reply) error {
 		return err
 	}
 	return k.Ledger.Keep(request, text, Call{Reply: key, Model: reply.Model, TokensIn: reply.TokensIn, TokensOut: reply.TokensOut, CallSeconds: reply.WallS}, reply.USD)
+}
+
+func (k kept) Lost(spent budget.Amount) error {
+	return k.Ledger.Lost(spent.TokensIn, spent.TokensOut, spent.USD)
 }
 
 // model is an author behind a server.
@@ -201,5 +207,56 @@ func TestTheForecastIsNearTheSpend(t *testing.T) {
 	}
 	if ratio := v.Forecast[0].USD / v.Spend.USD; ratio < 0.75 || ratio > 1.25 {
 		t.Errorf("forecast %.4f USD, spent %.4f", v.Forecast[0].USD, v.Spend.USD)
+	}
+}
+
+// What a reply that broke off may have cost is spent in sessions after this one, too.
+func TestWhatBrokeOffIsSpentInTheNextSession(t *testing.T) {
+	steps := append([]scripted.Step{{Times: 1, Do: "half", Text: "Here is the kernel that was asked for"}}, replies(40, 0)...)
+	http := httptest.NewServer(scripted.New(steps...))
+	defer http.Close()
+	path := filepath.Join(t.TempDir(), "store.db")
+	table := tableFor(t)
+	table.table["llm 0 0"] = card.Verdict{Status: card.OK, Cost: 0.9}
+	var began []Spent
+	for candidates := 3; candidates <= 6; candidates += 3 {
+		config := hired(configFor(t, path, table, Settings{Candidates: candidates}, reluCard("c-00000001", 0.5)), nil)
+		author := model(http.URL+"/v1", budget.Limits{}, "")
+		make := author.Make
+		author.Make = func(l *Ledger) (propose.Proposer, error) {
+			began = append(began, l.Spent())
+			return make(l)
+		}
+		config.Authors = []Author{author}
+		if _, last := run1(t, config); last.State != StateDone || last.Error != nil {
+			t.Fatalf("it ended with %+v", last)
+		}
+		if candidates > 3 {
+			continue
+		}
+		var in, broken int64
+		log, err := store.Open(path, store.PatienceRun)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events, err := log.Events("s-test", 0)
+		if err := errors.Join(err, log.Close()); err != nil {
+			t.Fatal(err)
+		}
+		for _, event := range events {
+			if data, err := decode[spendEvent](event); err == nil && event.Kind == store.KindSpend && data.Call != nil {
+				in += data.TokensIn
+				if data.What == "lost" {
+					broken += data.TokensIn
+				}
+			}
+		}
+		if v := view(t, path); broken == 0 || v.Spend.TokensIn != in || v.Spend.Calls == 0 {
+			t.Errorf("spent %+v, %d tokens in by the log, %d of them for what broke off", v.Spend, in, broken)
+		}
+		began = append(began, Spent{TokensIn: in})
+	}
+	if len(began) != 3 || began[0].TokensIn != 0 || began[2].TokensIn != began[1].TokensIn {
+		t.Errorf("the sessions began with %+v (expected the second with what the first spent)", began)
 	}
 }

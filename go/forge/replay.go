@@ -201,7 +201,7 @@ func (r *run) replayAttempt(event store.Event, waiting []*flight) error {
 // replaySpend counts what was spent on a source, for the choice among them.
 func (r *run) replaySpend(event store.Event) error {
 	data, err := decode[spendEvent](event)
-	if err == nil && (data.What == "judge" || data.What == "wait" || data.What == "call") {
+	if err == nil && (data.What == "judge" || data.What == "wait" || data.Call != nil) {
 		r.rates.Spend(r.sourceOf(data.Author), data.Seconds, data.USD)
 	}
 	return err

@@ -124,8 +124,10 @@ func (v *SourceView) spent(data spendEvent) {
 		v.Seconds += data.Seconds
 	}
 	v.USD += data.USD
-	if data.Call != nil {
+	if data.What == "call" {
 		v.Calls++
+	}
+	if data.Call != nil {
 		v.TokensIn += data.TokensIn
 		v.TokensOut += data.TokensOut
 	}

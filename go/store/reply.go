@@ -83,6 +83,28 @@ func (s *Store) Keep(study, session, key string, request, reply []byte, entries 
 	return events, nil
 }
 
+// Conversations gives the newest requests with their replies, until one is refused.
+func (s *Store) Conversations(most int, each func(request, reply []byte) error) error {
+	rows, err := s.db.Query("SELECT request, reply FROM reply WHERE reply IS NOT NULL ORDER BY at DESC LIMIT ?", most)
+	if err != nil {
+		return s.fail("read the replies of", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var request, reply []byte
+		if err := rows.Scan(&request, &reply); err != nil {
+			return s.fail("read the replies of", err)
+		}
+		if err := each(request, reply); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return s.fail("read the replies of", err)
+	}
+	return nil
+}
+
 // Conversation gives a request and its reply.
 func (s *Store) Conversation(key string) (request, reply []byte, err error) {
 	err = s.db.QueryRow("SELECT request, reply FROM reply WHERE key = ? AND reply IS NOT NULL", key).Scan(&request, &reply)

@@ -121,6 +121,33 @@ func (l ledger) Reply(key string) (reply llm.Reply, found bool, err error) {
 	return reply, true, nil
 }
 
+// Lost implements llm.Ledger.
+func (l ledger) Lost(spent budget.Amount) error {
+	return l.Ledger.Lost(spent.TokensIn, spent.TokensOut, spent.USD)
+}
+
+const remembered = 1000 // replies that a forecast looks at, of all models
+
+// History implements llm.Historian: over all studies of the store, so that the first forecast of a new one knows what the model's replies were like.
+func (l ledger) History(model string) (llm.History, error) { return history(model, l.Replies) }
+
+func history(model string, replies func(most int, each func(request, reply []byte) error) error) (h llm.History, err error) {
+	err = replies(remembered, func(request, text []byte) error {
+		var asked llm.Request
+		var reply llm.Reply
+		if json.Unmarshal(request, &asked) != nil || asked.Model != model || json.Unmarshal(text, &reply) != nil {
+			return nil // another model's, or of another version: it says nothing of this one
+		}
+		h.Replies++
+		h.RequestBytes += int64(len(request))
+		h.TokensIn += reply.TokensIn
+		h.TokensOut += reply.TokensOut
+		h.WallS += reply.WallS
+		return nil
+	})
+	return h, err
+}
+
 // Keep implements llm.Ledger.
 func (l ledger) Keep(key string, request []byte, reply llm.Reply) error {
 	text, err := json.Marshal(reply)

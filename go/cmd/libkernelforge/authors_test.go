@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,5 +46,40 @@ func TestAuthorsOfARequestAreMadeOrRefusedBeforeAStudyBegins(t *testing.T) {
 		case (recording != nil) != (name == "a recording") || len(authors)+len(settings.Authors) == 0 || recording == nil && len(authors) != len(c.requests):
 			t.Errorf("%s: %d authors, recording %v, settings name %v", name, len(authors), recording, settings.Authors)
 		}
+	}
+}
+
+// The first forecast of a study knows the replies that other studies of the store paid for.
+func TestTheRepliesOfAModelAreKnownToEveryStudyOfAStore(t *testing.T) {
+	s, err := store.Open(filepath.Join(t.TempDir(), "store.db"), store.PatienceRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var bytes int64
+	for i, model := range []string{"small", "large", "small", "small"} {
+		request := llm.Request{Schema: 1, Model: model, Seed: int64(i)}
+		text, err := json.Marshal(llm.Reply{Text: "...", Model: model + "-2026", TokensIn: 100, TokensOut: int64(10 * i), WallS: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 3 {
+			text = []byte("not a reply of ours")
+		} else if model == "small" {
+			bytes += int64(len(request.Canonical()))
+		}
+		if _, err := s.Keep("s-one", "session", request.Key(), request.Canonical(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := s.Ask("s-one", "session", "unanswered"); err != nil {
+		t.Fatal(err)
+	}
+	found, err := history("small", s.Conversations)
+	if expected := (llm.History{Replies: 2, RequestBytes: bytes, TokensIn: 200, TokensOut: 20, WallS: 4}); err != nil || found != expected {
+		t.Errorf("found %+v, %v (expected %+v)", found, err, expected)
+	}
+	if found, err := history("small-2026", s.Conversations); err != nil || found != (llm.History{}) {
+		t.Errorf("found %+v, %v (expected nothing: it is the name that was asked for that counts)", found, err)
 	}
 }

@@ -27,6 +27,7 @@ type memory struct {
 	replies map[string]Reply
 	asked   map[string][]byte
 	fails   error
+	lost    []budget.Amount
 }
 
 func (m *memory) Reply(key string) (Reply, bool, error) {
@@ -34,6 +35,13 @@ func (m *memory) Reply(key string) (Reply, bool, error) {
 	defer m.mu.Unlock()
 	reply, ok := m.replies[key]
 	return reply, ok, nil
+}
+
+func (m *memory) Lost(spent budget.Amount) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lost = append(m.lost, spent)
+	return m.fails
 }
 
 func (m *memory) Keep(key string, request []byte, reply Reply) error {

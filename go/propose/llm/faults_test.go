@@ -151,6 +151,9 @@ func TestAnAttemptThatBrokeOffCountsAsSpent(t *testing.T) {
 	for _, reply := range s.ledger.replies {
 		in += reply.TokensIn
 	}
+	if len(s.ledger.lost) != 1 || s.ledger.lost[0] != s.events[0].Spent {
+		t.Errorf("noted as lost: %+v", s.ledger.lost)
+	}
 	if spent := s.author.config.Budget.Spent(); spent.TokensIn < in*3/2 || s.events[0].What != "failed" || s.events[0].Spent.TokensIn == 0 {
 		t.Errorf("spent %+v, of which %d tokens in are kept; events %+v", spent, in, s.events)
 	}

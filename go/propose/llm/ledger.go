@@ -7,13 +7,17 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"time"
+
+	"github.com/kernelforge/kernelforge/go/propose/budget"
 )
 
 // Ledger keeps what was paid for. A reply is kept before it is read, and a key that is in the ledger is never asked again. It is called from
-// several goroutines; Keep returns when the reply would survive the end of the process.
+// several goroutines; Keep returns when the reply would survive the end of the process. Lost notes what an attempt may have been billed that gave no
+// reply to keep.
 type Ledger interface {
 	Reply(key string) (Reply, bool, error)
 	Keep(key string, request []byte, reply Reply) error
+	Lost(spent budget.Amount) error
 }
 
 // Historian is a ledger that knows what a model's replies were like: the base of a forecast.
