@@ -26,8 +26,19 @@ def timed() -> dict[str, tuple[str, Callable[[], list[Any]]]]:
         mean, variance = torch.zeros(c, device="cuda", dtype=dtype), torch.ones(c, device="cuda", dtype=dtype)
         return [x, *normed(c, dtype), mean, variance, False, 0.1, 1e-5]
 
-    def group_norm(n: int, c: int, side: int) -> list[Any]:
-        return [t(n, c, side, side, dtype=bf16), *normed(c, bf16), n, c, side * side, 32, 1e-6]
+    def group_norm(n: int, c: int, side: int, dtype: torch.dtype = bf16) -> list[Any]:
+        return [t(n, c, side, side, dtype=dtype), *normed(c, dtype), n, c, side * side, 32, 1e-6]
+
+    def softmax(dim: int, *sizes: int, dtype: torch.dtype = bf16) -> tuple[str, Callable[[], list[Any]]]:
+        return "aten::_softmax", lambda: [t(*sizes, dtype=dtype), dim, False]
+
+    def layer_norm(*sizes: int, dtype: torch.dtype = bf16) -> tuple[str, Callable[[], list[Any]]]:
+        n = sizes[-1]
+        return "aten::native_layer_norm", lambda: [t(*sizes, dtype=dtype), [n], *normed(n, dtype), 1e-5]
+
+    def rms_norm(*sizes: int, dtype: torch.dtype = bf16) -> tuple[str, Callable[[], list[Any]]]:
+        n = sizes[-1]
+        return "aten::_fused_rms_norm", lambda: [t(*sizes, dtype=dtype), [n], t(n, dtype=dtype), 1e-6]
 
     return {
         "resnet relu 256x64x112": ("aten::relu_", lambda: [t(256, 64, 112, 112, last=True)]),
@@ -57,6 +68,10 @@ def timed() -> dict[str, tuple[str, Callable[[], list[Any]]]]:
         ),
         "vae group norm 128x1024": ("aten::native_group_norm", lambda: group_norm(1, 128, 1024)),
         "vae group norm 512x128": ("aten::native_group_norm", lambda: group_norm(1, 512, 128)),
+        "vae group norm 2x512x128": ("aten::native_group_norm", lambda: group_norm(2, 512, 128)),
+        "vae group norm 256x512": ("aten::native_group_norm", lambda: group_norm(1, 256, 512)),
+        "group norm 128x1024 float32": ("aten::native_group_norm", lambda: group_norm(1, 128, 1024, f32)),
+        "group norm 2x512x128 float32": ("aten::native_group_norm", lambda: group_norm(2, 512, 128, f32)),
         "vae nearest 256x512": (
             "aten::upsample_nearest2d",
             lambda: [t(1, 256, 512, 512, dtype=bf16), [1024, 1024], None, None],
@@ -69,6 +84,24 @@ def timed() -> dict[str, tuple[str, Callable[[], list[Any]]]]:
             "aten::native_layer_norm",
             lambda: [t(65536, 768), [768], *normed(768, f16), 1e-5],
         ),
+        "layer norm 8666x1536": layer_norm(8666, 1536),
+        "layer norm 4096x4096": layer_norm(4096, 4096),
+        "layer norm 4096x4096 float32": layer_norm(4096, 4096, dtype=f32),
+        "layer norm 32768x768": layer_norm(32768, 768),
+        "layer norm 2048x2048": layer_norm(2048, 2048),
+        "rms norm 8666x1536": rms_norm(8666, 1536),
+        "rms norm 4096x4096": rms_norm(4096, 4096),
+        "rms norm 4096x4096 float32": rms_norm(4096, 4096, dtype=f32),
+        "rms norm 32768x768": rms_norm(32768, 768),
+        "rms norm 2048x2048": rms_norm(2048, 2048),
+        "softmax 4096x8192": softmax(-1, 4096, 8192),
+        "softmax 4096x8192 float32": softmax(-1, 4096, 8192, dtype=f32),
+        "softmax 256x32768": softmax(-1, 256, 32768),
+        "softmax 64x262144": softmax(-1, 64, 262144),
+        "softmax 64x262144 float32": softmax(-1, 64, 262144, dtype=f32),
+        "softmax 64x151936": softmax(-1, 64, 151936),
+        "softmax dim 1": softmax(1, 2, 16, 1024, 1024),
+        "softmax dim 1 float32": softmax(1, 2, 16, 1024, 1024, dtype=f32),
         "softmax 8192x4096": ("aten::_softmax", lambda: [t(8192, 4096, dtype=bf16), -1, False]),
         "softmax 65536x512": ("aten::_softmax", lambda: [t(65536, 512), -1, False]),
         "softmax 4096x65536": ("aten::_softmax", lambda: [t(4096, 65536, dtype=f32), -1, False]),

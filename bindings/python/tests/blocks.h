@@ -1,6 +1,7 @@
 // CUDA device code on the CPU, for tests: the blocks of a grid run one after the other, the threads of a block as fibers of one thread of the
-// CPU, which switch at barriers and shuffles. It shows what a kernel computes and touches; it shows nothing about speed, nor races that need
-// two blocks at once. A barrier that some threads never reach is an error and not a hang.
+// CPU, which switch at barriers and shuffles. The blocks of a cluster, and all of a cooperative launch, run in turns until each waits for another;
+// shared memory is then that of the block whose turn it is. It shows what a kernel computes and touches; it shows nothing about speed, nor races
+// that need two blocks at the same instant. A barrier that some threads never reach, or a word that never comes, is an error and not a hang.
 #pragma once
 #include <sys/mman.h>
 
@@ -28,7 +29,9 @@ struct alignas(16) uint4 {
 struct dim3 {
   uint32_t x, y, z;
 };
-static dim3 threadIdx, blockIdx, blockDim, gridDim;
+// What is not part of a block: the rest of this object's variables, shared memory among them, is exchanged when another block has its turn.
+#define KF_LASTING static __attribute__((section("kf_lasting")))
+KF_LASTING dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 // ---- fibers --------------------------------------------------------------------------------------------------------------------------
 
@@ -54,8 +57,8 @@ blocks_switch:
   ret
 )");
 
-constexpr size_t kStack = 256 << 10;
-constexpr uint32_t kMost = 1024;
+constexpr size_t kStack = 256 << 10, kShared = 227 << 10;
+constexpr uint32_t kMost = 1024, kTogether = 64;  // threads of a block, blocks that run in turns
 
 // A barrier of `size` threads; passed says how often it opened.
 struct Gate {
@@ -63,32 +66,52 @@ struct Gate {
 };
 struct Fiber {
   void* stack;
-  bool done;
+  bool done, polls;  // polls: waits for a word of another block
   Gate* gate;
   uint32_t seen;
 };
+struct Block {
+  Fiber fibers[kMost];
+  Gate gate, warp_gates[kMost / 32];
+  uint32_t exchange[2][kMost];  // two shuffles of a warp may overlap
+  uint32_t left, number;
+  char* stacks;
+  char* variables;  // this object's, while another block has its turn
+};
 
-static Fiber fibers[kMost];
-static void* scheduler;
-static char* stacks;
-static uint32_t current;
-static Gate block_gate, warp_gates[kMost / 32];
-static uint32_t exchange[2][kMost];  // two shuffles of a warp may overlap
-static void (*body)(void*);
-static void* body_args;
+KF_LASTING Block* at_once[kTogether];  // the blocks that run in turns
+KF_LASTING Block* here;                // the one whose turn it is
+KF_LASTING uint32_t together, current;
+KF_LASTING size_t dynamic;  // bytes of dynamic shared memory
+KF_LASTING Gate cluster_gate;
+KF_LASTING void* scheduler;
+KF_LASTING void (*body)(void*);
+KF_LASTING void* body_args;
 
 // Shared memory: what a unit places there (blocks.py, `unit`) is filled with junk before every block, since a device does not clear it.
 extern char __start_kf_shared[] __attribute__((weak, visibility("hidden")));
 extern char __stop_kf_shared[] __attribute__((weak, visibility("hidden")));
-alignas(16) static char dynamic_shared[227 << 10];
+extern char __bss_start[] __attribute__((visibility("hidden")));
+extern char _end[] __attribute__((visibility("hidden")));
+alignas(16) static char dynamic_shared[kShared];
+static size_t placed() { return __start_kf_shared ? size_t(__stop_kf_shared - __start_kf_shared) : 0; }
 static void soil(bool backwards) {
-  if (__start_kf_shared) memset(__start_kf_shared, backwards ? 0xff : 0x7b, size_t(__stop_kf_shared - __start_kf_shared));
+  if (placed()) memset(__start_kf_shared, backwards ? 0xff : 0x7b, placed());
+  memset(dynamic_shared, backwards ? 0xff : 0x7b, dynamic);
+}
+static void keep(Block* b) {
+  memcpy(b->variables, __bss_start, size_t(_end - __bss_start));
+  if (placed()) memcpy(b->variables + (_end - __bss_start), __start_kf_shared, placed());
+}
+static void take(Block* b) {
+  memcpy(__bss_start, b->variables, size_t(_end - __bss_start));
+  if (placed()) memcpy(__start_kf_shared, b->variables + (_end - __bss_start), placed());
 }
 
-static void leave() { blocks_switch(&fibers[current].stack, scheduler); }
+static void leave() { blocks_switch(&here->fibers[current].stack, scheduler); }
 static void enter() {
   body(body_args);
-  fibers[current].done = true;
+  here->fibers[current].done = true;
   leave();
   __builtin_trap();
 }
@@ -99,48 +122,87 @@ static void wait(Gate* gate) {
     ++gate->passed;
     return;
   }
-  fibers[current].gate = gate;
-  fibers[current].seen = seen;
+  here->fibers[current].gate = gate;
+  here->fibers[current].seen = seen;
+  leave();
+}
+// Waits until another block may have written; the caller looks again.
+static void poll() {
+  if (together == 1) return;
+  here->fibers[current].polls = true;
   leave();
 }
 
-// Runs one block, its threads forwards or backwards between barriers; false where they wait for others that have ended or wait elsewhere.
-static bool run_block(uint32_t threads, bool backwards) {
-  if (!stacks) {
-    stacks = (char*)mmap(nullptr, kStack * kMost, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (stacks == MAP_FAILED) abort();
+static void start(Block* b, uint32_t threads) {
+  if (!b->stacks) {
+    b->stacks = (char*)mmap(nullptr, kStack * kMost, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (b->stacks == MAP_FAILED) abort();
+    b->variables = (char*)malloc(size_t(_end - __bss_start) + placed());
   }
-  block_gate = {threads, 0, 0};
-  for (uint32_t w = 0; w * 32 < threads; ++w) warp_gates[w] = {threads - w * 32 < 32 ? threads - w * 32 : 32, 0, 0};
+  b->gate = {threads, 0, 0};
+  b->left = threads;
+  for (uint32_t w = 0; w * 32 < threads; ++w) b->warp_gates[w] = {threads - w * 32 < 32 ? threads - w * 32 : 32, 0, 0};
   for (uint32_t t = 0; t < threads; ++t) {
-    void** top = (void**)(stacks + (t + 1) * kStack) - 2;
+    void** top = (void**)(b->stacks + (t + 1) * kStack) - 2;
     *top = (void*)enter;
     memset(top - 6, 0, 6 * sizeof(void*));
-    fibers[t] = {top - 6, false, nullptr, 0};
+    b->fibers[t] = {top - 6, false, false, nullptr, 0};
   }
-  for (uint32_t left = threads; left > 0;) {
-    bool moved = false;
+}
+// Runs the threads of a block, forwards or backwards between barriers, until all have ended or wait; whether one came anywhere.
+static bool turn(Block* b, uint32_t threads, bool backwards) {
+  here = b;
+  blockIdx = {b->number % gridDim.x, b->number / gridDim.x % gridDim.y, b->number / gridDim.x / gridDim.y};
+  bool any = false;
+  for (bool moved = true, asked = false; moved && b->left > 0; any |= moved) {
+    moved = false;
     for (uint32_t i = 0; i < threads; ++i) {
       const uint32_t t = backwards ? threads - 1 - i : i;
-      Fiber& f = fibers[t];
-      if (f.done || (f.gate && f.gate->passed == f.seen)) continue;
+      Fiber& f = b->fibers[t];
+      if (f.done || (f.gate && f.gate->passed == f.seen) || (f.polls && asked)) continue;
       f.gate = nullptr;
-      moved = true;
+      f.polls = false;
       current = t;
       threadIdx = {t % blockDim.x, t / blockDim.x % blockDim.y, t / blockDim.x / blockDim.y};
       blocks_switch(&scheduler, f.stack);
-      left -= f.done;
+      b->left -= f.done;
+      moved |= !f.polls;
     }
-    if (!moved) return false;
+    asked = true;  // the words of others stay as they are while this block has its turn
   }
-  return true;
+  return any;
+}
+// Runs blocks in turns; 0, or 1 + the number of one that waits for what never comes.
+static int64_t run_blocks(uint32_t threads, bool backwards) {
+  cluster_gate = {threads * together, 0, 0};
+  for (uint32_t k = 0; k < together; ++k) {
+    start(at_once[k], threads);
+    soil(backwards);
+    if (together > 1) keep(at_once[k]);
+  }
+  for (uint32_t left = together; left > 0;) {
+    bool moved = false;
+    left = 0;
+    for (uint32_t i = 0; i < together; ++i) {
+      Block* b = at_once[backwards ? together - 1 - i : i];
+      if (b->left == 0) continue;
+      if (together > 1) take(b);
+      moved |= turn(b, threads, backwards);
+      if (together > 1) keep(b);
+      left += b->left > 0;
+    }
+    if (!moved)
+      for (uint32_t k = 0; k < together; ++k)
+        if (at_once[k]->left > 0) return 1 + at_once[k]->number;
+  }
+  return 0;
 }
 
 template <class... Params, size_t... At>
 static void call(void (*kernel)(Params...), void** args, std::index_sequence<At...>) {
   kernel(*(Params*)args[At]...);
 }
-// Runs a grid: grid and block have three numbers. Returns 0, or 1 + the number of the block that hangs.
+// Runs a grid. grid: three numbers. block: three, then how many blocks run in turns, and bytes of dynamic shared memory. Returns 0, or 1 + the number of the block that hangs.
 template <class... Params>
 static int64_t run_grid(void (*kernel)(Params...), const int64_t* grid, const int64_t* block, void** args, bool backwards) {
   struct Both {
@@ -151,27 +213,27 @@ static int64_t run_grid(void (*kernel)(Params...), const int64_t* grid, const in
   body = [](void* p) { call(((Both*)p)->kernel, ((Both*)p)->args, std::index_sequence_for<Params...>()); };
   gridDim = {uint32_t(grid[0]), uint32_t(grid[1]), uint32_t(grid[2])};
   blockDim = {uint32_t(block[0]), uint32_t(block[1]), uint32_t(block[2])};
-  if (block[0] * block[1] * block[2] > kMost) return -1;
-  int64_t number = 0;
-  for (int64_t z = 0; z < grid[2]; ++z)
-    for (int64_t y = 0; y < grid[1]; ++y)
-      for (int64_t x = 0; x < grid[0]; ++x) {
-        blockIdx = {uint32_t(x), uint32_t(y), uint32_t(z)};
-        ++number;
-        soil(backwards);
-        if (!run_block(blockDim.x * blockDim.y * blockDim.z, backwards)) return number;
-      }
+  const int64_t all = grid[0] * grid[1] * grid[2], threads = block[0] * block[1] * block[2], blocks = block[3];
+  if (threads > kMost || blocks > kTogether || all % blocks != 0 || block[4] > int64_t(kShared)) return -1;
+  dynamic = size_t(block[4]);
+  together = uint32_t(blocks);
+  for (uint32_t k = 0; k < together; ++k)
+    if (!at_once[k]) at_once[k] = (Block*)calloc(1, sizeof(Block));
+  for (int64_t first = 0; first < all; first += blocks) {
+    for (uint32_t k = 0; k < together; ++k) at_once[k]->number = uint32_t(first + k);
+    if (int64_t hangs = run_blocks(uint32_t(threads), backwards)) return hangs;
+  }
   return 0;
 }
 
 // ---- what the compiler's own headers have --------------------------------------------------------------------------------------------
 
-static void __syncthreads() { wait(&block_gate); }
+static void __syncthreads() { wait(&here->gate); }
 static uint32_t lane_of(uint32_t t) { return t % 32; }
 static uint32_t shuffled(uint32_t value, int from) {
   const uint32_t warp = current / 32, lane = lane_of(current);
-  Gate* gate = &warp_gates[warp];
-  uint32_t* slots = exchange[gate->passed % 2] + warp * 32;
+  Gate* gate = &here->warp_gates[warp];
+  uint32_t* slots = here->exchange[gate->passed % 2] + warp * 32;
   slots[lane] = value;
   const uint32_t mine = current;
   wait(gate);
@@ -249,6 +311,26 @@ T __ldcg(const T* p) {
 }
 static void __threadfence() {}
 static void __threadfence_block() {}
+// A cluster: the blocks that run in turns. An address of another one's shared memory is in what is kept of it.
+KF_LASTING uint32_t arrived_at[kMost * kTogether];
+static void __cluster_barrier_arrive() {
+  arrived_at[(here->number % together) * kMost + current] = cluster_gate.passed;
+  if (++cluster_gate.here == cluster_gate.size) cluster_gate.here = 0, ++cluster_gate.passed;
+}
+static void __cluster_barrier_arrive_relaxed() { __cluster_barrier_arrive(); }
+static void __cluster_barrier_wait() {
+  const uint32_t seen = arrived_at[(here->number % together) * kMost + current];
+  if (cluster_gate.passed != seen) return;
+  here->fibers[current].gate = &cluster_gate;
+  here->fibers[current].seen = seen;
+  leave();
+}
+static void* __cluster_map_shared_rank(const void* p, uint32_t rank) {
+  if (at_once[rank] == here) return (void*)p;
+  const char* at = (const char*)p;
+  if (at >= __bss_start && at < _end) return at_once[rank]->variables + (at - __bss_start);
+  return at_once[rank]->variables + (_end - __bss_start) + (at - __start_kf_shared);
+}
 // Threads run one at a time, and switch at barriers alone.
 template <class T>
 T atomicAdd(T* p, T x) {
@@ -307,3 +389,8 @@ static float ex2_approx_ftz_f32(float x) {
 }
 static float rcp_approx_f32(float x) { return 1 / x; }
 static float rcp_approx_ftz_f32(float x) { return std::abs(x) > 0x1p126f ? 0 : 1 / x; }
+static void st_release_gpu_global_u32(uint32_t* p, uint32_t word) { *p = word; }
+static uint32_t ld_acquire_gpu_global_u32(const uint32_t* p) {
+  if (*p == 0) poll();
+  return *p;
+}

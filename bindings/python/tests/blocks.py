@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
+import math
 import re
 import subprocess
 from collections.abc import Iterable, Sequence
@@ -22,7 +23,9 @@ TOGETHER = 8  # candidates of one compile
 HEADER = Path(__file__).with_name("blocks.h")
 PRELUDE = kernels.ROOT / "go/cuda/prelude/kf_kernel.cuh"
 ALIGNED = ("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error")  # a device faults on an odd address
-FLAGS = ("-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-march=native", "-ffp-contract=off", *ALIGNED)
+# Variables of templates stay in the object: what a block's turn exchanges is all there.
+OWN = ("-fno-gnu-unique",)
+FLAGS = ("-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-march=native", "-ffp-contract=off", *OWN, *ALIGNED)
 
 # Shared memory of a candidate's own, which is soiled before each block; that of the prelude's folds is left alone.
 _SHARED = """#undef __shared__
@@ -33,12 +36,13 @@ _TYPES = {"i32": ctypes.c_int32, "i64": ctypes.c_int64, "f32": ctypes.c_float, "
 
 
 def prelude() -> str:
-    """Return the prelude with its instructions as functions of blocks.h: `asm("a.b %0, %1;" : "=f"(y) : "f"(x))` becomes `y = a_b(x)`."""
-    pattern = r'asm(?: volatile)?\("([a-z0-9_.]+) [^"]*" : "=[a-z]"\((\w+)\) : (.*)\);'
+    """Return the prelude with its instructions as functions of blocks.h: `asm("a.b %0, %1;" : "=f"(y) : "f"(x))` becomes `y = a_b(x)`, one without a result `a_b(x)`."""
+    pattern = r'asm(?: volatile)?\("([a-z0-9_.]+) [^"]*" :(?: "=[a-z]"\((\w+)\) )?: (.*?)(?: : "memory")?\);'
 
     def function(found: re.Match[str]) -> str:
         args = re.sub(r'"[a-z]"\((.*?)\)(?=, "|$)', r"\1", found[3])
-        return f"{found[2]} = {found[1].replace('.', '_')}({args});"
+        result = f"{found[2]} = " if found[2] else ""
+        return f"{result}{found[1].replace('.', '_')}({args});"
 
     text, count = re.subn(pattern, function, PRELUDE.read_text())
     assert count and "asm" not in re.sub("//.*", "", text), "an instruction of the prelude has no function"
@@ -100,6 +104,18 @@ def _compile(group: Sequence[dict[str, Any]], arch: int, soiled: bool) -> ctypes
     return ctypes.CDLL(str(target))
 
 
+def _at_once(kernel: dict[str, Any], grid: list[int], names: dict[str, int]) -> int:
+    """Return how many blocks of a launch run at once: a cluster, or all of a cooperative one, which must fit the device."""
+    if kernel.get("cooperative"):
+        assert "cluster" not in kernel, "the tests' cooperative launches have no clusters"
+        fits = names["sm_count"] * names["max_blocks_per_sm"]
+        assert math.prod(grid) <= fits, f"a cooperative launch of {grid} blocks (the device holds {fits})"
+        return math.prod(grid)
+    cluster = [evaluate(e, names) for e in kernel.get("cluster", ["1"])]
+    assert cluster[0] <= 16 and set(cluster[1:]) <= {1} and grid[0] % cluster[0] == 0, (grid, cluster)
+    return cluster[0]
+
+
 class Prepared(kernels.Prepared):
     """A candidate bound to a call and to memory, ready to run: `run()`."""
 
@@ -113,7 +129,6 @@ class Prepared(kernels.Prepared):
         names = names_of(call)
         self._grids = []
         for kernel in candidate["spec"]["kernels"]:
-            assert "cluster" not in kernel, "the tests' blocks have no clusters"
             assert evaluate(kernel["smem"], names) <= 227 << 10, kernel["smem"]
             values = []
             for given in kernel["args"]:
@@ -129,12 +144,14 @@ class Prepared(kernels.Prepared):
             assert min(*grid, *block) > 0 and grid[0] < 1 << 31 and max(grid[1:]) < 1 << 16, (grid, block)
             entry = getattr(objects[_binary(candidate)], f"run_{kernel['entry']}_{_binary(candidate)}")
             entry.argtypes, entry.restype = [*[ctypes.c_void_p] * 3, ctypes.c_bool], ctypes.c_int64
-            sizes = (ctypes.c_int64 * 3)(*grid), (ctypes.c_int64 * 3)(*block)
+            block += [_at_once(kernel, grid, names), evaluate(kernel["smem"], names)]
+            sizes = (ctypes.c_int64 * 3)(*grid), (ctypes.c_int64 * 5)(*block)
             self._grids.append((entry, sizes, pointers, values))
 
     def run(self, pieces: int, pool: ThreadPoolExecutor | None = None) -> None:
         for entry, (grid, block), pointers, _ in self._grids:
             hung = entry(grid, block, pointers, pieces % 2 == 0)
+            assert hung >= 0, "more threads or blocks than the tests run at once"
             assert hung == 0, f"block {hung - 1}: threads wait for others that never come to the same barrier"
 
 

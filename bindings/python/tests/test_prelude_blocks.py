@@ -36,6 +36,95 @@ KF_KERNEL(256) void round_to(const float* in, uint16_t* out, int32_t count) {
 """
 
 
+# Blocks that wait for each other: through words of a workspace, and as a cluster through shared memory. Each block's shared memory is its own.
+TOGETHER = """
+extern __shared__ int32_t room[];
+KF_KERNEL(64) void words(uint32_t* words, int32_t* parts, int32_t* out, int32_t wanted) {
+  __shared__ int32_t mine;
+  if (threadIdx.x == 0) mine = room[0] = int32_t(blockIdx.x) + 1;
+  __syncthreads();
+  if (threadIdx.x == 63) {
+    parts[blockIdx.x] = mine * room[0];
+    kf_post(words + blockIdx.x, 1);
+  }
+  int32_t sum = 0;
+  if (threadIdx.x < wanted) {
+    while (kf_seen(words + threadIdx.x) == 0) {}
+    sum = parts[threadIdx.x];
+  }
+  sum = kf_block_fold<64>(sum, kf_sum_of());
+  if (threadIdx.x == 0) out[blockIdx.x] = sum + 1000 * mine;
+}
+KF_KERNEL(64) void cluster(int32_t* out) {
+  __shared__ int32_t inbox[4];
+  __cluster_barrier_arrive_relaxed();
+  const int rank = blockIdx.x % 4;
+  room[threadIdx.x] = 10 * int32_t(blockIdx.x);
+  __cluster_barrier_wait();
+  if (threadIdx.x < 4) *(int32_t*)__cluster_map_shared_rank(&inbox[rank], threadIdx.x) = room[threadIdx.x] + threadIdx.x;
+  if (LATE == 0 || blockIdx.x != 5) __cluster_barrier_arrive();
+  __cluster_barrier_wait();
+  if (threadIdx.x == 0) out[blockIdx.x] = ((inbox[0] * 100 + inbox[1]) * 100 + inbox[2]) * 100 + inbox[3];
+}
+"""
+
+
+def _together(entry: str, grid: int, options: dict[str, Any], late: int, *args: Any) -> None:
+    """Run an entry of TOGETHER, forwards and backwards. args: tensors, or an expression."""
+    spec: dict[str, Any] = {
+        "constants": {"LATE": str(late)},
+        "kernels": [{"entry": "words"}, {"entry": "cluster"}],
+    }
+    candidate: dict[str, Any] = {"family": "together", "source": TOGETHER, "spec": spec}
+    objects = blocks.compile_all([candidate], soiled=True)
+    slots = {f"ws{i}": a.data_ptr() for i, a in enumerate(args) if isinstance(a, torch.Tensor)}
+    given = [
+        {"slot": f"ws{i}"} if isinstance(a, torch.Tensor) else {"int": a, "type": "i32"}
+        for i, a in enumerate(args)
+    ]
+    launch: dict[str, Any] = {
+        "entry": entry,
+        "grid": [str(grid), "1", "1"],
+        "block": ["64", "1", "1"],
+        "smem": "256",
+    }
+    ran = candidate | {"spec": spec | {"kernels": [launch | options | {"args": given}]}}
+    for pieces in (1, 2):
+        for a in args[:1]:
+            a.zero_()
+        blocks.Prepared(ran, objects, {"args": [], "outputs": []}, slots).run(pieces)
+
+
+def _ints(count: int) -> torch.Tensor:
+    return torch.zeros(count, dtype=torch.int32)
+
+
+def test_blocks_of_a_cooperative_launch_wait_for_each_other() -> None:
+    words, parts, out = _ints(6), _ints(6), _ints(6)
+    _together("words", 6, {"cooperative": True}, 0, words, parts, out, "6")
+    assert out.tolist() == [1 + 4 + 9 + 16 + 25 + 36 + 1000 * (k + 1) for k in range(6)]
+
+
+def test_a_word_that_never_comes_and_a_launch_that_does_not_fit_are_errors() -> None:
+    with pytest.raises(AssertionError, match="wait for others"):
+        _together("words", 4, {"cooperative": True}, 0, _ints(8), _ints(8), _ints(8), "5")
+    with pytest.raises(AssertionError, match="the device holds 6"):
+        _together("words", 7, {"cooperative": True}, 0, _ints(8), _ints(8), _ints(8), "7")
+
+
+def test_blocks_of_a_cluster_write_each_others_shared_memory() -> None:
+    out = _ints(8)
+    _together("cluster", 8, {"cluster": ["4", "1", "1"]}, 0, out)
+    first = [int("".join(f"{10 * b + k:02}" for b in range(4))) for k in range(4)]
+    second = [sum((10 * b + k) * 100 ** (7 - b) for b in range(4, 8)) for k in range(4)]
+    assert out.tolist() == first + second
+
+
+def test_a_block_that_does_not_come_to_the_barrier_of_its_cluster_is_an_error() -> None:
+    with pytest.raises(AssertionError, match=r"block [4-7]: threads wait for others"):
+        _together("cluster", 8, {"cluster": ["4", "1", "1"]}, 1, _ints(8))
+
+
 def _run(entry: str, count: int, constants: dict[str, str], *args: Any, arch: int = 900) -> None:
     kernels = [{"entry": e} for e in ("divide", "fold", "scan", "round_to")]
     candidate = {"family": "prelude", "source": SOURCE, "spec": {"constants": constants, "kernels": kernels}}
@@ -43,7 +132,7 @@ def _run(entry: str, count: int, constants: dict[str, str], *args: Any, arch: in
     values = [ctypes.c_void_p(a.data_ptr()) if isinstance(a, torch.Tensor) else a for a in args]
     pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
     threads = int(constants["THREADS"]) if entry in ("fold", "scan") else 256
-    grid, block = (ctypes.c_int64 * 3)(-(-count // threads), 1, 1), (ctypes.c_int64 * 3)(threads, 1, 1)
+    grid, block = (ctypes.c_int64 * 3)(-(-count // threads), 1, 1), (ctypes.c_int64 * 5)(threads, 1, 1, 1, 0)
     run = getattr(library, f"run_{entry}_{blocks._binary(candidate)}")
     run.argtypes, run.restype = [*[ctypes.c_void_p] * 3, ctypes.c_bool], ctypes.c_int64
     for backwards in (False, True):

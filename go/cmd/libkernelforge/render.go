@@ -80,7 +80,7 @@ func renderTemplates(request renderRequest) (any, error) {
 		return nil, card.Fail(card.CodeRequest, card.AsError(err).Hint, "render: %w", err)
 	}
 	families, candidates := []renderedFamily{}, []card.Candidate{}
-	for _, family := range template.Applicable(c) {
+	for _, family := range template.Runnable(c, facts) {
 		if request.Family != nil && *request.Family != family.Name() {
 			continue
 		}

@@ -5,6 +5,7 @@
 //   vectors    kf_load<Count>(p), kf_store(p, v), kf_wide(v), kf_narrow<Type>(v)
 //   folds      kf_warp_fold, kf_block_fold, kf_warp_scan, kf_block_scan: a fixed order, so the same bits every time
 //   indices    kf_divider: quotient and remainder by a size of the call
+//   blocks     kf_post(p, word), kf_seen(p): what one block tells another, in a launch that holds them all at once (cooperative)
 //
 // Elementary functions (expf, tanhf, erff, rsqrtf, exp, ...) are the compiler's own, without fast-math: the code that eager was built from.
 #ifndef KF_KERNEL_CUH_
@@ -21,8 +22,8 @@ typedef unsigned long uint64_t;
 typedef unsigned long uintptr_t;
 
 #define KF_INLINE __device__ __forceinline__
-// An entry point whose blocks have at most `threads` threads.
-#define KF_KERNEL(threads) extern "C" __global__ __launch_bounds__(threads)
+// An entry point: threads of a block at most, and, where given, blocks of a multiprocessor at least (1: registers matter more than a second block).
+#define KF_KERNEL(...) extern "C" __global__ __launch_bounds__(__VA_ARGS__)
 
 // ---- elements ------------------------------------------------------------------------------------------------------------------------
 
@@ -285,6 +286,19 @@ template <int Threads, int Team = Threads, class Type, class Fold> KF_INLINE Typ
   }
   const Type left = kf_shuffle_up(x, 1);
   return threadIdx.x % 32 == 0 ? below : fold(below, left);
+}
+
+// ---- between blocks ----------------------------------------------------------------------------------------------------------------------
+
+// A word that another block waits for: what this thread wrote before is seen by whoever has seen the word. Only in a cooperative launch, where
+// all blocks run at once; the words are of a workspace that the spec has zeroed.
+KF_INLINE void kf_post(uint32_t* p, uint32_t word) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" :: "l"(p), "r"(word) : "memory");
+}
+KF_INLINE uint32_t kf_seen(const uint32_t* p) {
+  uint32_t word;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(word) : "l"(p) : "memory");
+  return word;
 }
 
 // ---- indices -------------------------------------------------------------------------------------------------------------------------

@@ -66,8 +66,8 @@ func compiled(t *testing.T, pool *cuda.Pool, candidate card.Candidate) []byte {
 }
 
 // spread are a family's default, and with `ends` all parameters at their least and at their most, and each one at the end that is farther.
-func spread(t *testing.T, c *card.Card, family Family, ends bool) []card.Candidate {
-	params := family.Params(c, h200)
+func spread(t *testing.T, c *card.Card, family Family, device propose.Facts, ends bool) []card.Candidate {
+	params := family.Params(c, device)
 	points := Points(params)[:1]
 	if ends {
 		least, most := Point{}, Point{}
@@ -88,7 +88,7 @@ func spread(t *testing.T, c *card.Card, family Family, ends bool) []card.Candida
 	}
 	var list []card.Candidate
 	for _, point := range points {
-		candidate, err := Make(family, c, h200, point)
+		candidate, err := Make(family, c, device, point)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,8 +106,10 @@ func TestEveryFamilyCompilesForEveryArchitecture(t *testing.T) {
 				if len(jobs)%2 == 1 { // with and without code for odd addresses
 					align(c, 16)
 				}
-				for _, family := range Applicable(c) {
-					jobs = append(jobs, spread(t, c, family, arch == "sm_90a")...)
+				device := h200
+				device.Arch = arch
+				for _, family := range Runnable(c, device) {
+					jobs = append(jobs, spread(t, c, family, device, arch == "sm_90a")...)
 				}
 			}
 			queue := make(chan card.Candidate)
@@ -135,7 +137,7 @@ func TestFamiliesCompileWithWideIndices(t *testing.T) {
 	count := 0
 	for _, c := range allCudaCards() {
 		for _, family := range Applicable(c) {
-			candidate := spread(t, c, family, false)[0]
+			candidate := spread(t, c, family, h200, false)[0]
 			if candidate.Spec.Constants["INDEX"] != "int32_t" {
 				continue // its indices are wide where they must be
 			}

@@ -11,8 +11,8 @@ import (
 var (
 	cudaPools = []Family{cudaMaxPoolRows{}, cudaMaxPoolChannels{}, cudaAvgPoolRows{}, cudaAvgPoolTeams{}, cudaAvgPoolChannels{}}
 	cudaNorms = []Family{
-		cudaBatchNormPlanes{}, cudaBatchNormChannels{}, cudaSoftmaxWarps{}, cudaSoftmaxBlocks{}, cudaSoftmaxSplit{}, cudaSoftmaxColumns{},
-		cudaNormWarps{}, cudaNormBlocks{}, cudaNormSplit{},
+		cudaBatchNormPlanes{}, cudaBatchNormChannels{}, cudaSoftmaxWarps{}, cudaSoftmaxBlocks{}, cudaSoftmaxCluster{}, cudaSoftmaxSplit{}, cudaSoftmaxColumns{},
+		cudaNormWarps{}, cudaNormBlocks{}, cudaNormCluster{}, cudaNormSplit{},
 	}
 )
 

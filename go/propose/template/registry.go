@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/propose"
 )
 
 // families by target, best guess first where several apply to a card. A family sees only cards of its own target.
@@ -45,6 +46,19 @@ func Applicable(c *card.Card) []Family {
 		}
 	}
 	return list
+}
+
+// bounded is a family that not every device runs: its kernels need clusters, or all multiprocessors at once.
+type bounded interface {
+	Runs(c *card.Card, f propose.Facts) bool
+}
+
+// Runnable are the families that can compute a card on a device.
+func Runnable(c *card.Card, f propose.Facts) []Family {
+	return slices.DeleteFunc(Applicable(c), func(family Family) bool {
+		b, ok := family.(bounded)
+		return ok && !b.Runs(c, f)
+	})
 }
 
 // Points is the space of some parameters, the default first. Without parameters it is one empty point.

@@ -107,7 +107,7 @@ type step struct {
 // starts are the children of the root: defaults in the order of the registry, then every other point, fewest changes first, shuffled.
 func starts(c *card.Card, f propose.Facts, chance *rand.Rand) []step {
 	var first, rest []step
-	for _, family := range Applicable(c) {
+	for _, family := range Runnable(c, f) {
 		params := family.Params(c, f)
 		for i, point := range Points(params) {
 			s := step{family: family, point: point, change: "default of " + family.Name()}

@@ -91,13 +91,6 @@ KF_KERNEL(THREADS) void kf_main(
   for (int i = 0; i < ITEMS; ++i) {
     const int at = (i * TEAM + t) * VEC;
     if (at >= n) break;
-    const kf_vec<A, VEC> w = weights(weight, at, first, area, aligned, A(1)), b = weights(bias, at, first, area, aligned, A(0));
-    kf_vec<A, VEC> y;
-#pragma unroll
-    for (int e = 0; e < VEC; ++e) {
-      y[e] = (v[i][e] - mean) * rstd * w[e];
-      if constexpr (!kf_same<BIAS, void>) y[e] += b[e];
-    }
-    put<VEC>(o + at, y, aligned);
+    put<VEC>(o + at, normed<false>(v[i], mean, rstd, weight, bias, at, first, area, aligned), aligned);
   }
 }

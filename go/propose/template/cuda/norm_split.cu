@@ -15,6 +15,8 @@
 
 // @include moments.cuh
 
+// @include moments_batch.cuh
+
 template <int U> KF_INLINE Moments batch(const T* p, bool aligned) {
   A v[U * VEC];
 #pragma unroll
@@ -23,17 +25,7 @@ template <int U> KF_INLINE Moments batch(const T* p, bool aligned) {
 #pragma unroll
     for (int e = 0; e < VEC; ++e) v[u * VEC + e] = w[e];
   }
-  if constexpr (!RMS) return moments_of<U * VEC>(v);
-  A squares[U * VEC], rest = 0;
-#pragma unroll
-  for (int i = 0; i < U * VEC; ++i) squares[i] = v[i] * v[i];
-  const A sum = total<U * VEC>(squares);
-  if constexpr (SPREADS)
-    if (!(sum - sum == 0)) {
-#pragma unroll
-      for (int i = 0; i < U * VEC; ++i) rest += v[i] - v[i];  // NaN where an element is infinite
-    }
-  return {A(U * VEC), 0, sum + rest};
+  return sums_of<U * VEC>(v);
 }
 // The part of a row that a block works on, in vectors.
 struct Piece { int64_t row; int index, from, to; };
@@ -82,14 +74,7 @@ KF_KERNEL(THREADS) void kf_main(
   }
 // @channel
   auto finish = [&](int at, const kf_vec<A, VEC>& v) {
-    const kf_vec<A, VEC> w = weights(weight, at, first, area, aligned, A(1)), b = weights(bias, at, first, area, aligned, A(0));
-    kf_vec<A, VEC> y;
-#pragma unroll
-    for (int e = 0; e < VEC; ++e) {
-      y[e] = (v[e] - mean) * rstd * w[e];
-      if constexpr (!kf_same<BIAS, void>) y[e] += b[e];
-    }
-    put<VEC, ONCE>(o + at, y, aligned);
+    put<VEC, ONCE>(o + at, normed<false>(v, mean, rstd, weight, bias, at, first, area, aligned), aligned);
   };
   while (full()) {
 #pragma unroll

@@ -62,7 +62,7 @@ func render(in io.Reader, out io.Writer, facts map[string]propose.Facts, points 
 
 func candidates(c *card.Card, facts propose.Facts, points string) ([]card.Candidate, error) {
 	list := []card.Candidate{}
-	for _, family := range template.Applicable(c) {
+	for _, family := range template.Runnable(c, facts) {
 		params := family.Params(c, facts)
 		for i, point := range template.Points(params) {
 			if i > 0 && (points == "default" || (points == "axes" && changed(params, point) > 1)) {

@@ -1,0 +1,52 @@
+// Softmax or (LOG) log-softmax along long contiguous rows: a block, or the blocks of a cluster, keep a row on the chip.
+//
+// Idea: one read and one write. The elements stay as they came, in registers and in shared memory; the blocks of a cluster hand each other the
+// maximum and the sum of their pieces through distributed shared memory. Bound: copy of the bytes; of half types two exponentials an element.
+// Works for: rows that fit CLUSTER multiprocessors, of any length. Clusters: compute capability 9.0 or later.
+// Parameters the tree may change: THREADS, CLUSTER (blocks of a row), KEEP (KiB of a block in registers), UNROLL (vectors in flight), ONCE (outputs
+// do not stay in the L2).
+// Numerics: as softmax_split.
+
+// @include rows.cuh
+
+// @include softmax.cuh
+
+// @include softmax_sums.cuh
+
+// @include kept.cuh
+
+// @include cluster.cuh
+
+KF_KERNEL(THREADS, 1) void kf_main(
+// @parameters
+) {
+  const int t = threadIdx.x, n = int(length), index = blockIdx.x % CLUSTER;
+  const INDEX row = INDEX(blockIdx.x) / CLUSTER;
+  const bool aligned = aligned_tensor<VEC>(x) && aligned_tensor<VEC>(out);
+  const Piece piece = piece_of(row, index, CLUSTER, n);
+  cluster_begin();
+  Vector kept[ITEMS];
+  Part all = nothing();
+  A spare[1] = {0};
+  if (ODD && piece.spare >= 0) {
+    spare[0] = kf_of(x[int64_t(row) * n + piece.spare]);
+    all = sums_of<1>(spare);
+  }
+  all = kf_block_fold<THREADS>(read_piece(piece, x, aligned, kept, Join(), all), Join());
+  const Finish finish(exchanged(kf_shuffle(all, 0), Join()));  // one answer: the two orders of a join differ in the last bit
+  OUT* o = out + piece.data;
+  auto write = [&](int i, const Vector& v) {
+    kf_vec<A, VEC> y = kf_wide(v);
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) y[e] = finish.of_element(y[e]);
+    put<VEC, ONCE>(vector_at(o, i * THREADS + t), y, aligned);
+  };
+#pragma unroll
+  for (int i = 0; i < ITEMS; ++i)
+    if (i * THREADS + t < piece.count) write(i, kept[i]);
+  slots_of(piece.count, [&](int s, auto together) {
+#pragma unroll
+    for (int u = 0; u < together.count; ++u) write(ITEMS + s + u, slot(s + u));
+  });
+  if (ODD && piece.spare >= 0) out[int64_t(row) * n + piece.spare] = kf_to<OUT>(finish.of_element(spare[0]));
+}
