@@ -46,6 +46,10 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+class Broken(Exception):
+    """The bench itself cannot work here; the words say why."""
+
+
 class Bench:
     """One result file: what it has, and what is left to measure."""
 
@@ -71,6 +75,8 @@ class Bench:
         self.result = self._found()
         self._lock = threading.Lock()
         self._ended: dict[str, dict[str, str]] = {}  # by case: the steps that ended a child
+        self._children: list[Child] = []
+        self._broken = ""
 
     def _found(self) -> dict[str, Any]:
         """Return what an earlier run on this machine has left, or an empty result."""
@@ -79,6 +85,9 @@ class Bench:
         old = {} if self.args.fresh else models.load(self.path)
         same = ("device", "driver", "torch")
         if old and any(old["env"].get(k) != self.env[k] for k in same):
+            if self.args.recheck:
+                found = {k: old["env"].get(k) for k in same}
+                raise Broken(f"recheck `{self.path}`: it is of {found} (this is {self.env['device']})")
             print(f"{self.path.name} is of another machine, driver or torch: it is begun anew", flush=True)
             old = {}
         return {
@@ -134,37 +143,51 @@ class Bench:
             todo.put(name)
         several = self.args.devices.split(",")
         devices: list[str | None] = list(several) if len(several) > 1 else [None]
-        lanes = [threading.Thread(target=self._lane, args=(todo, d)) for d in devices]
+        lanes = [threading.Thread(target=self._lane, args=(todo, d), daemon=True) for d in devices]
         for lane in lanes:
             lane.start()
-        for lane in lanes:
-            lane.join()
+        try:
+            for lane in lanes:
+                lane.join()
+        finally:  # after Ctrl-C too: what is measured is saved, and the children end
+            for child in list(self._children):
+                child.end()
         self.save()
+        if self._broken:
+            raise Broken(self._broken)
         return len(self.packs() if self.args.recheck else self.left())
 
     def _lane(self, todo: queue.Queue[str], device: str | None) -> None:
+        """Work through cases in one child after the other, until none is left or the time is over."""
         child: Child | None = None
         work: Callable[[Child, str], None] = self._recheck if self.args.recheck else self._measure
-        while time.monotonic() < self.until:
+        while time.monotonic() < self.until and not self._broken:
             try:
                 name = todo.get_nowait()
             except queue.Empty:
                 break
-            for _ in range(3):  # the case, without the step that ended a child, and once more
+            done = False
+            while not done:
                 try:
                     child = child or self._child(device)
-                    work(child, name)
-                    break
                 except Ended as e:
+                    self._broken = f"start a process that measures: {e.doing}: {e.why}"
+                    return
+                try:
+                    work(child, name)
+                    done = True
+                except (
+                    Ended
+                ) as e:  # once more without the step that ended it, if it is one that can be left out
                     child = None
-                    if self._stopped(name, e):
-                        break
+                    done = self._stopped(name, e)
         if child:
             child.end()
 
     def _child(self, device: str | None) -> Child:
         settings = self.settings()
         child = Child(settings, device)
+        self._children.append(child)
         if settings["roof"]:
             rate = child.wait(START_S, "copy_gbs", "the copy's rate")
             with self._lock:
@@ -217,6 +240,7 @@ class Bench:
                 row = next(r for r in self.result["rows"] if r["case"] == name)
                 row |= {"recheck_ratio": None, "recheck_why": f"{e.doing}: {e.why}"}
                 row |= {"recheck_made": now(), "recheck_run": self.result["made"]}
+                self.save()
             return True
         if e.doing in WAYS and e.doing not in ended:
             ended[e.doing] = e.why
@@ -332,6 +356,20 @@ def main(words: list[str] | None = None) -> int:
     if args.plot and args.out:
         print(ops_plot.write(args.out))
         return 0
+    try:
+        return work(args)
+    except Broken as e:
+        print(f"error: {e}", file=sys.stderr)
+        return 5
+    except KeyboardInterrupt:
+        print("\nended; rows that were measured are saved, and the same command goes on", file=sys.stderr)
+        return 130
+
+
+def work(args: argparse.Namespace) -> int:
+    """Measure, or only list or draw, as asked; return the exit code."""
+    import ops_plot
+
     bench = Bench(args)
     if args.list:
         print("\n".join(bench.packs() if args.recheck else bench.left()))

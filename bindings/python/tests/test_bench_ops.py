@@ -324,6 +324,26 @@ def test_a_step_that_ends_its_process_is_left_out_and_the_row_says_so(bench, tmp
     assert asked[-1] == "end"
 
 
+def test_a_bench_that_cannot_start_makes_no_rows(bench, tmp_path):
+    begun = opened(bench, tmp_path)
+
+    def never(device):
+        raise bench.ops.Ended("start", "the process ended with code 1: ImportError: no torch")
+
+    begun._child = never
+    with pytest.raises(bench.ops.Broken, match="no torch"):
+        begun.run()
+    assert json.loads((tmp_path / "r.json").read_text())["rows"] == []
+
+
+def test_rows_of_another_machine_are_not_measured_again_here(bench, tmp_path, capsys):
+    saved = json.dumps(result([row("a")]))
+    (tmp_path / "r.json").write_text(saved)
+    words = ["--target", "host", "--out", str(tmp_path / "r.json"), "--recheck"]
+    assert bench.ops.main(words) == 5 and "A <GPU>" in capsys.readouterr().err
+    assert (tmp_path / "r.json").read_text() == saved
+
+
 # ---- the real path ------------------------------------------------------------------------------------------------------------------
 
 
