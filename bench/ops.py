@@ -76,7 +76,7 @@ class Bench:
         self._lock = threading.Lock()
         self._ended: dict[str, dict[str, str]] = {}  # by case: the steps that ended a child
         self._children: list[Child] = []
-        self._broken = ""
+        self._broken, self._over = "", False
 
     def _found(self) -> dict[str, Any]:
         """Return what an earlier run on this machine has left, or an empty result."""
@@ -150,6 +150,7 @@ class Bench:
             for lane in lanes:
                 lane.join()
         finally:  # after Ctrl-C too: what is measured is saved, and the children end
+            self._over = True
             for child in list(self._children):
                 child.end()
         self.save()
@@ -180,6 +181,8 @@ class Bench:
                     Ended
                 ) as e:  # once more without the step that ended it, if it is one that can be left out
                     child = None
+                    if self._over:
+                        return
                     done = self._stopped(name, e)
         if child:
             child.end()

@@ -185,6 +185,7 @@ class Measure:
                 {k: r.get(k) for k in ("op", "ratio", "low", "served", "verdicts")} for r in data["rows"]
             ],
             "seconds": data["seconds"],
+            "asked": {k: self.settings[k] for k in ("candidates", "search_s", "processes")},
         }
 
     def _timed(
