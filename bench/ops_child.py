@@ -220,10 +220,10 @@ class Measure:
             blocks = self.settings["blocks"] if heat == "cold" else max(6, self.settings["blocks"] // 2)
             times = bench.blocks(blocks, most_s=self.settings["times_s"])
             why |= bench.why
-            if case.between:
+            if case.between and "around" in times:
                 times = ops_time.without_neighbours(times, why)
-                if "eager" not in times and heat == "cold":
-                    raise RuntimeError(why["eager"])
+            if heat == "cold" and ("eager" not in times or "around" in bench.why):
+                raise RuntimeError(why.get("eager") or why["around"])
             if heat == "cold":
                 found |= self._columns(times, bench, sets, served)
                 if self.place.cuda:

@@ -43,6 +43,8 @@ def _liger_group_norm() -> Call:
     apply = _of("liger_kernel.ops.group_norm", "LigerGroupNormFunction").apply
 
     def call(x: Any, w: Any, b: Any) -> Any:
+        if not x.is_contiguous():
+            raise ValueError("Liger would copy channels_last first")
         return apply(x.flatten(2), w, b, x.shape[1], 32, 1e-6).view(x.shape)
 
     return call
@@ -77,7 +79,7 @@ def _apex_layer_norm() -> Call:
 
 
 def _apex_group_norm() -> Call:
-    norm = _of("apex.contrib.group_norm", "cuda_group_norm_nhwc_one_pass")
+    norm = _of("apex.contrib.group_norm.group_norm", "cuda_group_norm_nhwc_one_pass")
 
     def call(x: Any, w: Any, b: Any) -> Any:
         if not x.is_contiguous(memory_format=torch.channels_last):
@@ -87,7 +89,7 @@ def _apex_group_norm() -> Call:
     return call
 
 
-# distribution, module that must import, maker
+# Per word: distribution and maker, in the order in which they are tried.
 LIBRARIES: dict[str, list[tuple[str, Callable[[], Call]]]] = {
     "softmax": [("quack-kernels", _quack_softmax), ("liger-kernel", _liger_softmax)],
     "layer_norm": [("apex", _apex_layer_norm), ("liger-kernel", _liger_layer_norm)],
