@@ -104,22 +104,6 @@ ALONE = {
 }
 # The check of an image is in whatever loads it, this process too, where a test cannot take it back.
 HELD = {"image"}
-# In every run of the tests; KF_REDTEAM=all takes the others.
-SEEN = {
-    "policy",
-    "poison",
-    "guard_pages",
-    "inputs",
-    "values",
-    "special",
-    "exact",
-    "exhaustive",
-    "cap",
-    "metamorphic",
-    "dirty",
-    "fresh",
-    "timing",
-}
 
 
 @pytest.fixture(scope="module")
@@ -165,8 +149,7 @@ def test_each_gate_has_a_file_that_only_it_kills(alone):
 
 
 def test_with_every_gate_on_each_kills_its_own(alone, judged):
-    every = os.environ.get("KF_REDTEAM") == "all"
-    names = [name for gate, mine in alone.items() if every or gate in SEEN | HELD for name in mine]
+    names = [name for mine in alone.values() for name in mine]
     found = judged(names)
     told = [(r["name"], r["status"], r["killed_by"], r["detail"]) for r in found["files"] if not r["meant"]]
     assert found["killed"] == found["bad"] == len(names) and not told, told
@@ -174,8 +157,6 @@ def test_with_every_gate_on_each_kills_its_own(alone, judged):
 
 @pytest.mark.parametrize("gate", sorted(ALONE - HELD))
 def test_a_gate_that_is_off_lets_its_files_live(gate, alone, judged):
-    if gate not in SEEN and os.environ.get("KF_REDTEAM") != "all":
-        pytest.skip("KF_REDTEAM=all takes it")
     left, told = set(alone[gate]), []
     for _ in range(
         3
