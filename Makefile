@@ -102,7 +102,7 @@ test-go:
 	$(call say,Go tests with the race detector)
 	KF_RUNTIME=$(abspath $(PACKAGE)/lib/libkfruntime.so) KF_WORKER=$(abspath $(PACKAGE)/lib/kernelforge-worker) \
 	  KF_NVRTC=$(NVRTC) KF_CUOBJDUMP=$(CUOBJDUMP) KF_FAKE_CUDA_LIBRARY=$(wildcard $(abspath $(BUILD)/csrc/tests/libcuda-fake.so)) \
-	  $(GO) test -race -timeout 30m -ldflags="-extldflags=-Wl,-z,lazy" ./go/...
+	  $(GO) test -race -timeout 30m -ldflags="-extldflags=-Wl,-z,lazy" ./go/... ./bench/...
 
 .PHONY: test-python
 test-python:
@@ -123,7 +123,7 @@ test-llm: build ## the tests with a real small language model on this machine (a
 .PHONY: check
 check: build ## format, lint, types and the fast tests; changes nothing
 	$(call say,format)
-	@out=$$($$(dirname $(GO))/gofmt -l go); [ -z "$$out" ] || { echo "not formatted: $$out; hint: make fmt" >&2; exit 1; }
+	@out=$$($$(dirname $(GO))/gofmt -l go bench); [ -z "$$out" ] || { echo "not formatted: $$out; hint: make fmt" >&2; exit 1; }
 	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q .
 	@git ls-files '*.cc' '*.h' '*.cpp' | grep -v third_party | grep -v '^go/' | xargs $(BIN)/clang-format --dry-run -Werror
 	$(call say,lint and types)
@@ -137,7 +137,7 @@ check: build ## format, lint, types and the fast tests; changes nothing
 
 .PHONY: fmt
 fmt: $(STAMP)-torch ## format everything
-	@$$(dirname $(GO))/gofmt -w go
+	@$$(dirname $(GO))/gofmt -w go bench
 	@$(BIN)/ruff format -q . && $(BIN)/ruff check -q --fix .
 	@git ls-files '*.cc' '*.h' '*.cpp' | grep -v third_party | grep -v '^go/' | xargs $(BIN)/clang-format -i
 

@@ -6,7 +6,7 @@
 
 Files are named by the program and the target (`host`, or the GPU's name). A program that a budget cut off, or that was killed, goes on where it was when
 this is called again on the same commit; one that is done returns at once. Parts of one another come first: trust takes guard, faults and timing from
-beside it. Without a GPU only what is for the host runs. Every program gets 20 s at least, and ends what it measures beyond its part. The exit code is 0
+beside it, search-ablation the cost tables. Without a GPU only what is for the host runs. Every program gets 20 s at least, and ends what it measures beyond its part. The exit code is 0
 if every program ended well, 4 if one found something wrong, 6 if one is unfinished.
 """
 
@@ -55,10 +55,18 @@ def _demo(target: str, seconds: int, file: Path) -> list[str]:
     return [sys.executable, "-m", "kernelforge", "demo", *options]
 
 
+def _ablation(target: str, seconds: int, file: Path) -> list[str]:
+    slug = file.stem.removeprefix("search-ablation-")
+    tables = file.with_name(f"cost-tables-{slug}.json.gz")
+    return [sys.executable, "bench/ablation.py", "--tables", str(tables), "--into", str(file.parent)]
+
+
 TARGET, DEVICE = ("--target", "{target}"), ("--device", "{device}")
 PROGRAMS: dict[str, Program] = {
     "dispatch": Program(_bench("dispatch", *DEVICE), 2),
     "search": Program(_bench("search", *DEVICE), 2),
+    "cost-tables": Program(_bench("cost_tables", *TARGET), 8),
+    "search-ablation": Program(_ablation, 1),
     "demo": Program(_demo, 2, ("host",)),
     "templates": Program(_bench("templates", out="--out"), 2, ("cuda",)),
     "resnet50": Program(_bench("models", "resnet50"), 4, ("cuda",)),

@@ -210,6 +210,15 @@ def unfinished(path: Path, commit: str | None) -> dict[str, Any] | None:
     return found if found.get("commit") == commit and "respawn_s" not in found else None
 
 
+def ablation(path: Path) -> dict[str, Any]:
+    """Return what bench/ablation.py has put into an earlier file: it comes from tables, not from this run."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return {k: v for k, v in found.items() if k.startswith("ablation")}
+
+
 def tell(figures: dict[str, Any], target: str) -> None:
     for name, got, most in (
         ("compile p50, s", figures["compile_ms_p50"] / 1e3, COMPILE_P50_S[target]),
@@ -248,7 +257,7 @@ def main() -> int:
     figures = unfinished(path, head(args)["commit"])
     if figures is None:
         with tempfile.TemporaryDirectory(prefix="kernelforge-bench-") as folder:
-            figures = head(args) | search(target, args.budget_s * SEARCH_PART, Path(folder))
+            figures = head(args) | search(target, args.budget_s * SEARCH_PART, Path(folder)) | ablation(path)
         path.write_text(json.dumps(figures, indent=1) + "\n")
     figures |= respawn(target)
     path.write_text(json.dumps(figures, indent=1) + "\n")

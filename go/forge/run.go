@@ -191,7 +191,7 @@ func (r *run) propose(ctx context.Context, proposer propose.Proposer, brief prop
 
 // brief is what a proposer may know: the tree as it was with `size` nodes.
 func (r *run) brief(selection search.Selection, size int) propose.Brief {
-	brief := propose.Brief{Card: r.card, Facts: r.facts, Seed: selection.Seed}
+	brief := propose.Brief{Card: r.card, Facts: r.facts, Seed: selection.Seed, Tried: r.nodes[1:size:size]}
 	for _, id := range r.tree.Lineage(selection.Parent) {
 		brief.Lineage = append(brief.Lineage, r.nodes[id])
 	}

@@ -36,6 +36,7 @@ type Brief struct {
 	Facts    Facts
 	Lineage  []Attempt                     // from the root's child down to the parent; empty at the root (eager)
 	Children []Attempt                     // of the parent, in order
+	Tried    []Attempt                     // all of this card that were judged, in order: evidence of what is worth a try
 	Seen     func(candidateID string) bool // already in the tree: do not propose it again
 	Seed     int64                         // chance for this proposal; the same brief and seed give the same candidate
 	Attempt  int                           // failures of this proposal before, so that asking again is another question
