@@ -171,6 +171,9 @@ def timed() -> dict[str, tuple[str, Callable[[], list[Any]]]]:
         "cumsum 4x4M": ("aten::cumsum", lambda: [t(4, 1 << 22, dtype=f32), 1, None]),
         "cumsum down 8192x8192": ("aten::cumsum", lambda: [t(8192, 8192, dtype=f32), 0, None]),
         "cumsum down 1M x 2": ("aten::cumsum", lambda: [t(1 << 20, 2, dtype=f32), 0, None]),
+        "topk 8 of 256": ("aten::topk", lambda: [t(4096, 256), 8, 1, True, True]),
+        "topk 8 of 256 float32": ("aten::topk", lambda: [t(4096, 256, dtype=f32), 8, 1, True, True]),
+        "topk 50 of 128k": ("aten::topk", lambda: [t(64, 1 << 17), 50, 1, True, True]),
         "nearest channels last": (
             "aten::upsample_nearest2d",
             lambda: [t(32, 256, 64, 64, last=True), [128, 128], None, None],

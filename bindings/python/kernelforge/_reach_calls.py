@@ -131,6 +131,8 @@ def texts(device: str) -> dict[str, str]:
         "cumsum": "x.cumsum(-1)",
         "cumsum_": "x.cumsum_(-1)",
         "cumsum.out": "torch.cumsum(x, -1, out=o)",
+        "topk": "torch.topk(x, 4, -1)",
+        "topk.values": "torch.topk(x, 4, -1, out=(hk, hki))",
         "max_pool2d_with_indices": "F.max_pool2d(x, 2)",
         "max_pool2d_with_indices.out": "torch.ops.aten.max_pool2d_with_indices.out(x, [2, 2], out=h, indices=hi)",
         "avg_pool2d": "F.avg_pool2d(x, 2)",
@@ -186,7 +188,7 @@ def _made(g: Any) -> dict[str, Any]:
     return {
         "x": r(2, 4, 8, 8), "y": r(2, 4, 8, 8), "p": r(2, 4, 8, 8).abs() + 0.5, "k": r(2, 4, 8, 8) > 0, "s": torch.tensor(0.5),
         "o": e(2, 4, 8, 8), "oo": e(2, 8, 8, 8), "r": e(2, 4, 8), "r1": e(2, 4, 8, 1), "r2": e(2, 4, 8, 1), "g1": e(2, 2), "g2": e(2, 2),
-        "h": e(2, 4, 4, 4), "hi": e(2, 4, 4, 4, dtype=torch.int64), "u": e(2, 4, 16, 16),
+        "h": e(2, 4, 4, 4), "hi": e(2, 4, 4, 4, dtype=torch.int64), "hk": e(2, 4, 8, 4), "hki": e(2, 4, 8, 4, dtype=torch.int64), "u": e(2, 4, 16, 16),
         "w4": r(4), "b4": r(4), "rm": r(4), "rv": r(4).abs() + 0.5, "w8": r(8), "b8": r(8), "e1": e(0), "e2": e(0),
         "m": r(4, 6), "n": r(6, 5), "a": r(5), "mn": r(4, 5), "mo": e(4, 5), "q1": r(2, 4, 6), "q2": r(2, 6, 5), "qo": e(2, 4, 5),
         "c": r(4, 4, 3, 3), "cb": r(4), "x3": r(1, 4, 4, 4, 4), "c3": r(4, 4, 3, 3, 3), "o3": e(1, 4, 4, 4, 4), "t": r(1, 2, 16, 8),

@@ -38,18 +38,21 @@ class Sample:
     def written(self) -> bool:
         """Whether the call writes an argument that the caller gave (in-place or out form)."""
         name = self.overload.split("::")[1]
-        return name.partition(".")[0].endswith("_") or "out" in name.partition(".")[2]
+        return name.partition(".")[0].endswith("_") or self._out_form
+
+    @property
+    def _out_form(self) -> bool:
+        return "out" in self.overload.partition(".")[2] or "out=" in self.text
 
     def arguments(self, *, grad: bool = False) -> tuple[Any, ...]:
         """Return fresh arguments; `grad`: floating inputs are results of an operation that asks for a gradient."""
         values = variables(self.device)
-        out_form = "out" in self.overload.partition(".")[2]
         chosen = []
         for name in self.names:
             value = values[name]
             if (
                 grad
-                and not out_form
+                and not self._out_form
                 and value.is_floating_point()
                 and not name.startswith("o")
                 and name not in ("rm", "rv")
@@ -176,9 +179,31 @@ def _name(overload: str) -> str:
     return f"`{overload.removeprefix('aten::')}`"
 
 
+def _completed(title: str, part: str) -> str:
+    """Return a device's section with a row for every overload that was hooked since it was observed, behind the row of the one before."""
+    device = next(d for d, t in DEVICES.items() if t == title)
+    known, lines = samples(device), part.split("\n")
+    ending = "".join(line for line in lines if line.startswith("No kernel on this device"))
+    at = next((i for i, line in enumerate(lines) if line.startswith("|---")), -1)
+    if at < 0 or not ending:
+        return part
+    for overload in (r["overload"] for r in _ext.load().op_table()):
+        found = [i for i, line in enumerate(lines) if line.startswith(f"| {_name(overload)} |")]
+        if found:
+            at = found[0]
+        elif overload in known and _name(overload) not in ending:
+            at += 1
+            cells = " | ".join("not observed" for _ in MODES)
+            lines.insert(at, f"| {_name(overload)} | `{known[overload].text}` | {cells} |")
+    return "\n".join(lines)
+
+
 def document(old: str, device: str, new: str) -> str:
-    """Return the document `old` (or "") with one device's section replaced by `new`; the other devices keep theirs."""
+    """Return the document `old` (or "") with one device's section replaced by `new`; the other devices keep theirs, and say what they have not observed."""
     kept = {part.split("\n", 1)[0]: "## " + part for part in old.split("## ")[1:]}
+    kept = {
+        title: part if title == DEVICES[device] else _completed(title, part) for title, part in kept.items()
+    }
     kept[DEVICES[device]] = new
     head = [
         "# What reaches the hooks",
@@ -187,7 +212,7 @@ def document(old: str, device: str, new: str) -> str:
         "",
         "For every hooked overload: the call that was made, and whether that overload reached its hook under each mode. `yes`: reached. "
         "Otherwise: the hooked overloads that arrived instead, or `nothing` (the work was fused, or runs as an operator that is not hooked). "
-        "aot_eager and Inductor run under no_grad, after compilation.",
+        "aot_eager and Inductor run under no_grad, after compilation. `not observed`: hooked since this device was there.",
         "",
         "`F.max_pool2d` arrives as its leaf `max_pool2d_with_indices` in every eager mode: the composite is not hooked. `_fused_rms_norm` is "
         "CompositeImplicit on the CPU, so there it arrives only without autograd keys (inference_mode). `_nnpack_spatial_convolution` is called after "

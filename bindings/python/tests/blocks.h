@@ -271,6 +271,13 @@ static uint32_t __ballot_sync(uint32_t mask, int holds) {
   for (int lanes = 1; lanes < 32; lanes *= 2) votes |= __shfl_xor_sync(mask, votes, lanes);
   return votes;
 }
+static uint32_t __reduce_max_sync(uint32_t mask, uint32_t x) {
+  for (int lanes = 1; lanes < 32; lanes *= 2) {
+    const uint32_t other = __shfl_xor_sync(mask, x, lanes);
+    x = x > other ? x : other;
+  }
+  return x;
+}
 static int __any_sync(uint32_t mask, int holds) {
   for (int lanes = 1; lanes < 32; lanes *= 2) holds |= __shfl_xor_sync(mask, holds, lanes);
   return holds != 0;

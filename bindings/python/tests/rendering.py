@@ -189,6 +189,7 @@ def sites() -> list[Site]:
     import test_templates_moves as moves
     import test_templates_norm_pool as norm_pool
     import test_templates_pointwise as pointwise
+    import test_templates_topk as topk
     import test_templates_upsample as upsample
 
-    return [s for m in (pointwise, moves, folds, upsample, halves, norm_pool) for s in m.SITES]
+    return [s for m in (pointwise, moves, folds, upsample, halves, norm_pool, topk) for s in m.SITES]

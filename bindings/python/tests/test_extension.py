@@ -52,7 +52,7 @@ def test_a_hook_is_a_kernel_at_backend_select_of_that_overload_alone():
         line for line in table("aten::relu").splitlines() if line.startswith("BackendSelect")
     )
     assert "fallthrough" in next(
-        line for line in table("aten::topk").splitlines() if line.startswith("BackendSelect")
+        line for line in table("aten::sort").splitlines() if line.startswith("BackendSelect")
     )
 
 
@@ -66,7 +66,7 @@ def test_not_hooked_on_purpose():
         "index_select",
         "gather",
         "embedding",
-        "topk",
+        "sort",
         "max_pool2d",
     ):
         assert f"aten::{name}" not in hooked
@@ -183,7 +183,7 @@ def test_two_plans_with_one_guard_are_refused_and_the_old_table_stays():
 def test_a_plan_for_an_overload_without_a_hook_is_refused():
     call = record(lambda: torch.relu(X))[0]["call"]
     made = KERNELS["aten::relu"](call)
-    text = plan_json(call | {"overload": "aten::topk"}, made)
+    text = plan_json(call | {"overload": "aten::sort"}, made)
     plan = ext().plan_open(text, image(made.source()))
     with pytest.raises(ext().Fault, match="not one that hooks can serve"):
         ext().publish([plan])

@@ -65,6 +65,13 @@ func scanCall(dtype string, dim int, sizes ...int64) card.Call {
 	return cudaCall("cumsum", dtype, laid(sizes), sizes, dataArg("self", dtype, sizes...), plainArg("dim", "int", dim), none("dtype"))
 }
 
+func topkCall(dtype string, k int64, largest bool, rows, length int64) card.Call {
+	call := cudaCall("topk", dtype, laid([]int64{rows, k}), []int64{rows, k}, dataArg("self", dtype, rows, length), plainArg("k", "int", k),
+		plainArg("dim", "int", -1), plainArg("largest", "bool", largest), plainArg("sorted", "bool", true))
+	call.Outputs = append(call.Outputs, output("int64", laid([]int64{rows, k}), rows, k))
+	return call
+}
+
 func upsampleCall(overload, dtype string, order ...int) card.Call {
 	in, out := []int64{2, 64, 16, 16}, []int64{2, 64, 32, 32}
 	args := []card.Arg{tensorArg("self", dtype, laid(in, order...), in...), plainArg("output_size", "ints", []int{32, 32})}
@@ -116,6 +123,9 @@ var cudaCards = map[string]struct {
 	"sums along long rows":      {onCuda(scanCall("float16", 1, 4, 100000)), "cumsum_rows"},
 	"sums of integers":          {onCuda(scanCall("int64", 1, 64, 1000)), "cumsum_rows"},
 	"sums down columns":         {onCuda(scanCall("float64", 0, 100000, 2)), "cumsum_columns"},
+	"topk of experts":           {onCuda(topkCall("bfloat16", 8, true, 4096, 256)), "topk"},
+	"topk of a vocabulary":      {onCuda(topkCall("float32", 50, true, 64, 131072)), "topk"},
+	"least of doubles":          {onCuda(topkCall("float64", 5, false, 300, 77)), "topk"},
 	"nearest":                   {onCuda(upsampleCall("upsample_nearest2d", "float16")), "upsample_nearest"},
 	"nearest of inner channels": {onCuda(upsampleCall("upsample_nearest2d", "bfloat16", channelsInside...)), "upsample_nearest"},
 	"bilinear":                  {onCuda(upsampleCall("upsample_bilinear2d", "float32")), "upsample_bilinear"},

@@ -18,6 +18,7 @@ var families = map[string][]Family{
 		reduceColumns{},
 		cumsumRows{},
 		cumsumColumns{},
+		topk{},
 		upsampleNearest{},
 		upsampleBilinear{},
 	}, pools, norms),

@@ -54,7 +54,10 @@ func familyCards() map[string]*card.Card {
 	item := x
 	item.Name = ""
 	fold := []card.Arg{jsonArg("dim", "ints", "[2, 3]"), jsonArg("keepdim", "bool", "false"), none("dtype")}
+	best := oneVariant("aten::topk", denseArg("out0", "float32", 64, 8), denseArg("self", "float32", 64, 256), jsonArg("k", "int", "8"), jsonArg("dim", "int", "-1"), jsonArg("largest", "bool", "true"), jsonArg("sorted", "bool", "true"))
+	best.Variants[0].Call.Outputs = append(best.Variants[0].Call.Outputs, card.Output{DType: "int64", Sizes: []int64{64, 8}, Strides: []int64{8, 1}, Alias: -1})
 	return map[string]*card.Card{
+		"topk":              best,
 		"transpose":         oneVariant("aten::copy_", denseArg("", "float32", 256, 64), denseArg("self", "float32", 256, 64), crossed, jsonArg("non_blocking", "bool", "false")),
 		"pointwise":         oneVariant("aten::add.Tensor", x, x, y, jsonArg("alpha", "scalar", "1")),
 		"element":           oneVariant("aten::neg", x, x),
@@ -259,7 +262,11 @@ func TestRefusals(t *testing.T) {
 	bound := jsonArg("min", "scalar", `"nan"`)
 	bound.Type, bound.Bits = "float", "7ff8000000000000"
 	narrow := denseArg("src", "float32", 4, 8)
+	many := familyCards()["topk"]
+	many.Variants[0].Call.Args[1] = jsonArg("k", "int", "129")
+	many.Variants[0].Call.Outputs[0].Sizes, many.Variants[0].Call.Outputs[1].Sizes = []int64{64, 129}, []int64{64, 129}
 	cards := map[string]*card.Card{
+		"topk of 129":                many,
 		"a NaN bound":                oneVariant("aten::clamp_min", x, x, bound),
 		"pow with exponent 7":        oneVariant("aten::pow.Tensor_Scalar", x, x, jsonArg("exponent", "scalar", "7")),
 		"gelu in float64":            oneVariant("aten::gelu", denseArg("", "float64", 4, 8), denseArg("self", "float64", 4, 8), jsonArg("approximate", "string", `"none"`)),

@@ -193,6 +193,9 @@ CALLS: dict[str, Call] = {
     "cumsum_fp32": Call("aten::cumsum", lambda d: [d.normal(37, 1025), 1, None]),
     "cumsum_fp16": Call("aten::cumsum", lambda d: [d.normal(37, 259, dtype=F16), 1, None]),
     "cumsum_int64": Call("aten::cumsum", lambda d: [d.integers(37, 1025), 1, None]),
+    "topk_fp32": Call("aten::topk", lambda d: [d.normal(65, 77), 8, 1, True, True]),
+    "topk_fp32_ties": Call("aten::topk", lambda d: [d.normal(65, 77, std=2).round(), 8, 1, True, True]),
+    "topk_bf16_smallest": Call("aten::topk", lambda d: [d.normal(33, 259, dtype=BF16), 5, 1, False, True]),
     # ---- norms ----------------------------------------------------------------------------------------------------------
     "layer_norm_fp32": Call("aten::native_layer_norm", lambda d: _layer_norm(d, 67, 771, F32)),
     "layer_norm_fp32_offset": Call("aten::native_layer_norm", lambda d: _layer_norm(d, 33, 515, F32, 1000.0)),
