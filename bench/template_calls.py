@@ -166,6 +166,11 @@ def timed() -> dict[str, tuple[str, Callable[[], list[Any]]]]:
             "aten::sum.dim_IntList",
             lambda: [t(128, 256, 28, 28, dtype=f32), [0, 2, 3], False, None],
         ),
+        "sum of rows of 8": ("aten::sum.dim_IntList", lambda: [t(1 << 22, 8), [1], False, None]),
+        "nearest to twice the size": (
+            "aten::upsample_nearest2d",
+            lambda: [t(32, 256, 64, 64), [128, 128], None, None],
+        ),
         "amax 65536x1024": ("aten::amax", lambda: [t(65536, 1024, dtype=f32), [1], False]),
         "cumsum 8192x8192": ("aten::cumsum", lambda: [t(8192, 8192, dtype=f32), 1, None]),
         "cumsum 4x4M": ("aten::cumsum", lambda: [t(4, 1 << 22, dtype=f32), 1, None]),
@@ -191,4 +196,8 @@ def timed() -> dict[str, tuple[str, Callable[[], list[Any]]]]:
             lambda: [t(64, 256, 56, 56), [3, 3], [1, 1], [1, 1], False, True, None],
         ),
         "adaptive pool 7x7": ("aten::_adaptive_avg_pool2d", lambda: [t(64, 512, 28, 28), [7, 7]]),
+        "adaptive pool 7x7 channels last": (
+            "aten::_adaptive_avg_pool2d",
+            lambda: [t(64, 512, 28, 28, last=True), [7, 7]],
+        ),
     }

@@ -191,5 +191,8 @@ def sites() -> list[Site]:
     import test_templates_pointwise as pointwise
     import test_templates_topk as topk
     import test_templates_upsample as upsample
+    import test_templates_vectors as vectors
 
-    return [s for m in (pointwise, moves, folds, upsample, halves, norm_pool, topk) for s in m.SITES]
+    return [
+        s for m in (pointwise, moves, folds, upsample, halves, norm_pool, topk, vectors) for s in m.SITES
+    ] + vectors.STRIPS

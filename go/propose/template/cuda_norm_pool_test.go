@@ -98,16 +98,26 @@ func adaptiveCall(order ...int) card.Call {
 	}
 }
 
+// evenCall has windows of 4 x 4.
+func evenCall(order ...int) card.Call {
+	call := adaptiveCall(order...)
+	in := []int64{2, 16, 28, 28}
+	call.Args[0] = tensorArg("self", "float16", laid(in, order...), in...)
+	return call
+}
+
 var cudaNormPoolCards = map[string]struct {
 	card     *card.Card
 	families string
 }{
-	"max pool of planes":                       {onCuda(maxPoolCall(2, 0)), "max_pool_rows"},
-	"max pool of channels":                     {onCuda(typed("bfloat16", maxPoolCall(1, 1, channelsInside...))), "max_pool_channels"},
+	"max pool of planes":                       {onCuda(maxPoolCall(2, 0)), "max_pool_rows max_pool_bands"},
+	"max pool of channels":                     {onCuda(typed("bfloat16", maxPoolCall(1, 1, channelsInside...))), "max_pool_channels max_pool_strips"},
 	"average of planes":                        {onCuda(avgPoolCall()), "avg_pool_rows"},
 	"average of channels":                      {onCuda(avgPoolCall(channelsInside...)), "avg_pool_channels"},
 	"adaptive average":                         {onCuda(adaptiveCall()), "avg_pool_teams"},
 	"adaptive average of channels":             {onCuda(adaptiveCall(channelsInside...)), "avg_pool_channels"},
+	"adaptive average of even windows":         {onCuda(evenCall()), "avg_pool_teams avg_pool_even"},
+	"adaptive average of even channels":        {onCuda(evenCall(channelsInside...)), "avg_pool_channels avg_pool_even"},
 	"batch norm of planes":                     {onCuda(savedBatchNorm()), "batch_norm_planes"},
 	"batch norm of channels":                   {onCuda(typed("float16", batchNormCall(false, channelsInside...))), "batch_norm_channels"},
 	"batch norm of channels, saved statistics": {onCuda(savedBatchNorm(channelsInside...)), "batch_norm_channels"},

@@ -86,11 +86,17 @@ func (cudaTranspose) Build(c *card.Card, _ propose.Facts, p Point) (card.Candida
 	if along < 0 {
 		return card.Candidate{}, fmt.Errorf("overload `%s`: no dim of the source crosses the output's last", c.Overload)
 	}
-	src, to, last := argument(call, "src"), call.Outputs[0].DType, len(w.sizes)-1
+	src, to := argument(call, "src"), call.Outputs[0].DType
 	constants := map[string]string{"IN": bitsType(src.DType), "OUT": bitsType(to)}
 	if src.DType != to {
 		constants["IN"], constants["OUT"] = ctypes[src.DType], ctypes[to]
 	}
+	return squares(c, p, w, along, "transpose", constants)
+}
+
+// squares is the candidate of a page that moves squares of TILE elements of a crossing.
+func squares(c *card.Card, p Point, w walk, along int, page string, constants map[string]string) (card.Candidate, error) {
+	last := len(w.sizes) - 1
 	s := signatureOf(c)
 	constants["INDEX"] = s.index()
 	s.out("OUT", "out", "out0")
@@ -102,14 +108,14 @@ func (cudaTranspose) Build(c *card.Card, _ propose.Facts, p Point) (card.Candida
 	wide, high := ceilTiles(w.sizes[last], p["TILE"]), ceilTiles(w.sizes[along], p["TILE"])
 	s.divider("wide_n", wide)
 	s.divider("high_n", high)
-	squares := wide + " * " + high
+	count := wide + " * " + high
 	var dividers []string
 	strides := [2][]string{}
 	for d := range w.sizes {
 		if d == last || d == along {
 			continue
 		}
-		squares += " * " + w.sizes[d]
+		count += " * " + w.sizes[d]
 		name := "batch" + strconv.Itoa(d)
 		if len(dividers) == 0 {
 			dividers = append(dividers, "{}")
@@ -125,13 +131,13 @@ func (cudaTranspose) Build(c *card.Card, _ propose.Facts, p Point) (card.Candida
 	if len(dividers) == 0 {
 		dividers, strides = []string{"{}"}, [2][]string{{"0"}, {"0"}}
 	}
-	s.size("squares", squares)
+	s.size("squares", count)
 	constants["DIMS"] = strconv.Itoa(len(dividers))
 	walks := fmt.Sprintf("  const kf_divider<INDEX> wide = {wide_n, wide_n_magic}, high = {high_n, high_n_magic};\n  const Walk<2, DIMS> batch = {{%s}, {{%s}, {%s}}};\n",
 		strings.Join(dividers, ", "), strings.Join(strides[0], ", "), strings.Join(strides[1], ", "))
 	return card.Candidate{
-		Source: cudaPage("transpose", map[string]string{"parameters": s.parameters(), "walks": walks}),
-		Spec:   deviceSpec(c, p, constants, []card.Kernel{launch("kf_main", waves(squares, p), p["THREADS"], s)}),
+		Source: cudaPage(page, map[string]string{"parameters": s.parameters(), "walks": walks}),
+		Spec:   deviceSpec(c, p, constants, []card.Kernel{launch("kf_main", waves(count, p), p["THREADS"], s)}),
 	}, nil
 }
 
