@@ -75,6 +75,8 @@ def small() -> list[Site]:
         _softmax(_t(3000, 8), 0),
         _softmax(_t(2, 3000, 6, dtype=BF16), 1),
         _softmax(_t(2, 300, 4, 16, dtype=BF16), 1, "axes"),
+        _softmax(_t(3, 16, 7, 24, dtype=BF16), 1, "axes", families=2),
+        _softmax(_t(2, 21, 65), 1, families=2, log=True),
         _layer_norm(_t(2, 8200), families=2),
         _layer_norm(_t(2, 16384, dtype=BF16), families=2),
         _layer_norm(_t(2, 40001), affine=False),
@@ -84,6 +86,10 @@ def small() -> list[Site]:
         _group_norm(_t(2, 8, 64, 33), 2, "axes", families=2),
         _group_norm(_t(1, 6, 55, 53, dtype=BF16), 2, families=2),
         _group_norm(_t(1, 4, 96, 200, dtype=F16), 1),
+        _group_norm(
+            _t(3, 2, 272, 280, dtype=BF16), 1, families=3
+        ),  # a team of blocks takes one group after the other
+        _rms_norm(_t(2, 65536), families=3),
         _max_pool(_t(2, 3, 19, 40), "axes"),
         _adaptive(_t(1, 3, 33, 35), [2, 3], "axes"),
         _adaptive(_last(_t(1, 24, 20, 21, dtype=BF16)), [3, 2], "axes"),
@@ -104,6 +110,8 @@ def large() -> list[Site]:
         _softmax(_t(1, 1536), 1, families=2),
         _softmax(_t(4, 1024, 64, 32, dtype=BF16), 1),
         _softmax(_t(8, 21, 128, 128), 1, log=True),
+        _softmax(_t(2, 16, 256, 256, dtype=BF16), 1, "axes", families=2),
+        _softmax(_t(2, 16, 256, 256), 1, families=2),
         _softmax(_t(16384, 64), 0),
         _layer_norm(_t(2001, 1536, dtype=BF16), families=2),
         _layer_norm(_t(512, 4096), families=1),
@@ -115,7 +123,12 @@ def large() -> list[Site]:
         _group_norm(_t(1, 128, 256, 256, dtype=BF16), 32),
         _group_norm(_t(2, 512, 64, 64), 32),
         _group_norm(_t(1, 512, 128, 128, dtype=BF16), 32, "axes", families=2),
-        _group_norm(_t(2, 512, 128, 128), 32, families=2),
+        _group_norm(_t(2, 512, 128, 128), 32, families=3),
+        _group_norm(_t(1, 128, 1024, 1024, dtype=BF16), 32, "axes", families=2),
+        _group_norm(_t(1, 128, 512, 512), 32, families=2),
+        _group_norm(
+            _t(3, 48, 512, 512, dtype=F16), 12, families=2
+        ),  # the last turn has fewer groups than teams
         _group_norm(_t(1, 64, 100, 101, dtype=F16), 16),
         _group_norm(_t(1, 64, 80, 101, dtype=F16), 16, families=2),
         _group_norm(_t(64, 320, 8, 8, dtype=BF16), 32, families=2),

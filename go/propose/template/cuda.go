@@ -13,7 +13,7 @@ import (
 var cudaMoves = []Family{cudaTranspose{}, cudaTransposePacked{}, cudaPointwise{}, cudaCat{}, cudaReduceShort{}, cudaReduceRows{}, cudaReduceVectors{}, cudaReduceColumns{}, cudaCumsumRows{}, cudaCumsumColumns{}, cudaTopk{}, cudaUpsampleNearest{}, cudaUpsampleDouble{}, cudaUpsampleBilinear{}}
 
 // inSpec are parameters that only the launch spec needs: candidates that differ in them share a binary.
-var inSpec = map[string]bool{"WAVES": true, "TURNS": true}
+var inSpec = map[string]bool{"WAVES": true, "TURNS": true, "TEAMS": true}
 
 // deviceSpec is the spec of kernels for cuda. Parameters of the point become constants of their names, but those that only the spec needs.
 // ALIGNED says that vectors may be used without asking for addresses: half of a page's code would be for odd ones.

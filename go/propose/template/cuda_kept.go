@@ -105,21 +105,21 @@ func (k keptRows) whole(p Point) Point {
 }
 
 // inRegisters is the number of vectors that each thread keeps in registers.
-func inRegisters(p Point) int { return p["KEEP"] << 10 / accessBytes / p["THREADS"] }
+func inRegisters(kib, threads int) int { return kib << 10 / accessBytes / threads }
 
 // candidate is a kernel whose clusters keep a row each; its page has the constants and the signature.
 func (k keptRows) candidate(c *card.Card, p Point, page, rows string, constants map[string]string, s signature, parts map[string]string) card.Candidate {
-	q, blocks := k.whole(p), p["CLUSTER"]
-	constants["ITEMS"], constants["ODD"] = strconv.Itoa(inRegisters(p)), boolean(k.odd(c))
+	blocks, items := p["CLUSTER"], inRegisters(p["KEEP"], p["THREADS"])
+	constants["ITEMS"], constants["ODD"] = strconv.Itoa(items), boolean(k.odd(c))
 	each := int64(p["THREADS"] * accessBytes)
-	slots := max(0, (pieceBytes(k.bytes(c), blocks)+each-1)/each-int64(inRegisters(p)))
+	slots := max(0, (pieceBytes(k.bytes(c), blocks)+each-1)/each-int64(items))
 	kernel := launch("kf_main", fmt.Sprintf("%s * %d", rows, blocks), p["THREADS"], s)
 	kernel.Smem = strconv.FormatInt(slots*each, 10)
 	if blocks > 1 {
 		kernel.Cluster = []string{strconv.Itoa(blocks), "1", "1"}
 	}
 	parts["parameters"] = s.parameters()
-	return card.Candidate{Source: cudaPage(page, parts), Spec: deviceSpec(c, q, constants, []card.Kernel{kernel})}
+	return card.Candidate{Source: cudaPage(page, parts), Spec: deviceSpec(c, k.whole(p), constants, []card.Kernel{kernel})}
 }
 
 func softmaxLength(call card.Call) int64 {

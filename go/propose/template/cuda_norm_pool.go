@@ -11,8 +11,8 @@ import (
 var (
 	cudaPools = []Family{cudaMaxPoolRows{}, cudaMaxPoolChannels{}, cudaMaxPoolStrips{}, cudaMaxPoolBands{}, cudaAvgPoolRows{}, cudaAvgPoolTeams{}, cudaAvgPoolChannels{}, cudaAvgPoolEven{}}
 	cudaNorms = []Family{
-		cudaBatchNormPlanes{}, cudaBatchNormChannels{}, cudaSoftmaxWarps{}, cudaSoftmaxBlocks{}, cudaSoftmaxCluster{}, cudaSoftmaxSplit{}, cudaSoftmaxColumns{},
-		cudaNormWarps{}, cudaNormBlocks{}, cudaNormCluster{}, cudaNormSplit{},
+		cudaBatchNormPlanes{}, cudaBatchNormChannels{}, cudaSoftmaxWarps{}, cudaSoftmaxBlocks{}, cudaSoftmaxCluster{}, cudaSoftmaxSplit{}, cudaSoftmaxColumns{}, cudaSoftmaxLanes{},
+		cudaNormWarps{}, cudaNormBlocks{}, cudaNormCluster{}, cudaNormTeam{}, cudaNormSplit{},
 	}
 )
 

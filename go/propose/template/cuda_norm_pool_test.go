@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -127,7 +126,7 @@ var cudaNormPoolCards = map[string]struct {
 	"softmax of long rows":                     {onCuda(softmaxCall(-1, 4, 32768)), "softmax_blocks softmax_cluster softmax_split"},
 	"softmax of longest rows":                  {onCuda(logSoftmax(softmaxCall(-1, 4, 40000))), "softmax_cluster softmax_split"},
 	"softmax of rows of odd halves":            {onCuda(typed("bfloat16", softmaxCall(-1, 4, 100003))), "softmax_cluster softmax_split"},
-	"softmax down columns":                     {onCuda(softmaxCall(1, 4, 7, 5)), "softmax_columns"},
+	"softmax down columns":                     {onCuda(softmaxCall(1, 4, 7, 5)), "softmax_columns softmax_lanes"},
 	"softmax down long columns":                {onCuda(softmaxCall(0, 5000, 64)), "softmax_columns"},
 	"layer norm":                               {onCuda(alike(layerNormCall("float32"))), "norm_warps"},
 	"layer norm, parameters of another type":   {onCuda(layerNormCall("float32")), ""},
@@ -136,7 +135,7 @@ var cudaNormPoolCards = map[string]struct {
 	"rms norm of long rows":                    {onCuda(rmsCall([]int64{3, 50001}, []int64{50001, 1})), "norm_cluster norm_split"},
 	"group norm of small groups":               {onCuda(groupNormCall()), "norm_warps"},
 	"group norm of planes":                     {onCuda(groupsOf(64, 40)), "norm_blocks norm_cluster norm_split"},
-	"group norm of large planes":               {onCuda(groupsOf(16, 256)), "norm_cluster norm_split"},
+	"group norm of large planes":               {onCuda(groupsOf(16, 256)), "norm_cluster norm_team norm_split"},
 	"group norm of channels":                   {onCuda(groupsOf(64, 40, channelsInside...)), ""},
 	"softmax, rows and columns":                {onCuda(softmaxCall(1, 4, 7, 1), softmaxCall(1, 4, 7, 5)), ""},
 	"batch norm in training":                   {onCuda(batchNormCall(true)), ""},
@@ -348,50 +347,6 @@ func TestFewBytesAreCutIntoFewerPieces(t *testing.T) {
 		for _, param := range (cudaNormSplit{}).Params(c, h200) {
 			if want := map[string]int{"WAVES": waves, "TURNS": 1}[param.Name]; want != 0 && param.Default != want {
 				t.Errorf("%d bytes: default %d of %s (expected %d)", bytes, param.Default, param.Name, want)
-			}
-		}
-	}
-}
-
-// A row is on the chip at every point: what registers and shared memory of its blocks hold is at least the largest piece of it. Clusters are
-// offered only where the device has them.
-func TestKeptRowsFitTheirBlocks(t *testing.T) {
-	old := h200
-	old.Arch, old.SmemOptin = "sm_75", 64<<10
-	for _, test := range []struct {
-		card     *card.Card
-		device   propose.Facts
-		clusters []int
-	}{
-		{onCuda(softmaxCall(-1, 4, 32768)), h200, []int{1, 2, 4, 8}},
-		{onCuda(typed("bfloat16", softmaxCall(-1, 64, 262144))), h200, []int{2, 4, 8, 16}},
-		{onCuda(typed("float32", softmaxCall(-1, 64, 262144))), h200, []int{4, 8, 16}},
-		{onCuda(typed("float32", softmaxCall(-1, 64, 2<<20))), h200, nil},
-		{onCuda(softmaxCall(-1, 4, 20000)), old, []int{1}},
-		{onCuda(softmaxCall(-1, 4, 60000)), old, nil},
-	} {
-		k := keptSoftmax(test.card)
-		if p := k.clusters(test.card, test.device); !slices.Equal(p.Values, test.clusters) {
-			t.Errorf("rows of %d bytes on %s: clusters of %v (expected %v)", k.bytes(test.card), test.device.Arch, p.Values, test.clusters)
-		}
-		if got := (cudaSoftmaxCluster{}).Runs(test.card, test.device); got != (test.clusters != nil) {
-			t.Errorf("rows of %d bytes on %s: the family runs is %v", k.bytes(test.card), test.device.Arch, got)
-		}
-		if test.clusters == nil {
-			continue
-		}
-		for _, point := range Points(k.params(test.card, test.device)) {
-			candidate, err := Make(cudaSoftmaxCluster{}, test.card, test.device, point)
-			if err != nil {
-				t.Fatal(err)
-			}
-			smem, err := strconv.ParseInt(candidate.Spec.Kernels[0].Smem, 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			held := smem + int64(point["KEEP"])<<10
-			if piece := pieceBytes(k.bytes(test.card), point["CLUSTER"]); held < piece || smem > test.device.SmemOptin-foldBytes {
-				t.Errorf("%v: a block holds %d bytes, %d of them shared, of a piece of %d", point, held, smem, piece)
 			}
 		}
 	}

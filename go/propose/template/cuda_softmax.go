@@ -2,6 +2,7 @@ package template
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -10,8 +11,10 @@ import (
 )
 
 // Softmax and log-softmax for cuda. Along the innermost dim: cudaSoftmaxWarps is cuda/softmax_warps.cu, cudaSoftmaxBlocks
-// cuda/softmax_blocks.cu, cudaSoftmaxSplit cuda/softmax_split.cu. Along any other: cudaSoftmaxColumns is cuda/softmax_columns.cu.
+// cuda/softmax_blocks.cu, cudaSoftmaxSplit cuda/softmax_split.cu. Along any other: cudaSoftmaxColumns is cuda/softmax_columns.cu, cudaSoftmaxLanes
+// cuda/softmax_lanes.cu.
 type (
+	cudaSoftmaxLanes   struct{}
 	cudaSoftmaxWarps   struct{}
 	cudaSoftmaxBlocks  struct{}
 	cudaSoftmaxSplit   struct{}
@@ -22,6 +25,7 @@ func (cudaSoftmaxWarps) Name() string   { return "softmax_warps" }
 func (cudaSoftmaxBlocks) Name() string  { return "softmax_blocks" }
 func (cudaSoftmaxSplit) Name() string   { return "softmax_split" }
 func (cudaSoftmaxColumns) Name() string { return "softmax_columns" }
+func (cudaSoftmaxLanes) Name() string   { return "softmax_lanes" }
 
 func selfType(c *card.Card) string { return argument(c.Variants[0].Call, "self").DType }
 
@@ -39,6 +43,22 @@ func (cudaSoftmaxSplit) Applies(c *card.Card) bool {
 
 func (cudaSoftmaxColumns) Applies(c *card.Card) bool {
 	return softmaxApplies(c, false) && longest(c) < 1<<30
+}
+
+func (cudaSoftmaxLanes) Applies(c *card.Card) bool {
+	return softmaxApplies(c, false) && len(laneAccesses(c).Values) > 0
+}
+
+// laneAccesses are the columns of a thread that keeps whole ones in 64 registers; at most 64 elements each, which are all unrolled.
+func laneAccesses(c *card.Card) Param {
+	const room, unrolled = 256, 64
+	p := Param{Name: "VEC"}
+	for v := 1; v <= slices.Max(softmaxAccesses(c, true).Values); v *= 2 {
+		if longest(c) <= unrolled && longest(c)*int64(v*itemSizes[selfType(c)]) <= room {
+			p.Values, p.Default = append(p.Values, v), v
+		}
+	}
+	return p
 }
 
 // softmaxAccesses are the vectors of a row, or of neighbouring columns.
@@ -99,6 +119,10 @@ func (cudaSoftmaxColumns) Params(c *card.Card, _ propose.Facts) []Param {
 	return []Param{threads, across, vector}
 }
 
+func (cudaSoftmaxLanes) Params(c *card.Card, _ propose.Facts) []Param {
+	return []Param{{"THREADS", []int{64, 128, 256}, 128}, laneAccesses(c), {"ONCE", []int{0, 1}, 0}}
+}
+
 // softmaxPage has the constants and the signature that the pages share.
 func softmaxPage(c *card.Card) (map[string]string, signature, int, error) {
 	dim, ok := softmaxDim(c.Variants[0].Call)
@@ -157,23 +181,33 @@ func (cudaSoftmaxSplit) Build(c *card.Card, _ propose.Facts, p Point) (card.Cand
 	}, nil
 }
 
-func (cudaSoftmaxColumns) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
+// softmaxOfColumns is a page whose blocks have so many neighbouring columns of one slice.
+func softmaxOfColumns(c *card.Card, p Point, page string, columns int, more map[string]string) (card.Candidate, error) {
 	constants, s, dim, err := softmaxPage(c)
 	if err != nil {
 		return card.Candidate{}, err
 	}
 	inner := "(" + product("self", dim+1, len(argument(c.Variants[0].Call, "self").Sizes)) + ")"
-	blocks := fmt.Sprintf("ceildiv(%s, %d)", inner, p["ACROSS"]*p["VEC"])
+	blocks := fmt.Sprintf("ceildiv(%s, %d)", inner, columns)
 	s.size("inner", inner)
 	s.size("blocks", blocks)
+	maps.Copy(constants, more)
+	return card.Candidate{
+		Source: cudaPage(page, map[string]string{"parameters": s.parameters()}),
+		Spec:   deviceSpec(c, p, constants, []card.Kernel{launch("kf_main", product("self", 0, dim)+" * "+blocks, p["THREADS"], s)}),
+	}, nil
+}
+
+func (cudaSoftmaxLanes) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
+	return softmaxOfColumns(c, p, "softmax_lanes", p["THREADS"]*p["VEC"], map[string]string{"ITEMS": strconv.FormatInt(longest(c), 10)})
+}
+
+func (cudaSoftmaxColumns) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
 	kept := items(longest(c), p["THREADS"]/p["ACROSS"], 1)
 	hold := kept*int64(p["VEC"]) <= perThread(p["THREADS"], selfType(c))
-	constants["HOLD"], constants["ITEMS"] = boolean(hold), "1"
+	constants := map[string]string{"HOLD": boolean(hold), "ITEMS": "1"}
 	if hold {
 		constants["ITEMS"] = strconv.FormatInt(kept, 10)
 	}
-	return card.Candidate{
-		Source: cudaPage("softmax_columns", map[string]string{"parameters": s.parameters()}),
-		Spec:   deviceSpec(c, p, constants, []card.Kernel{launch("kf_main", product("self", 0, dim)+" * "+blocks, p["THREADS"], s)}),
-	}, nil
+	return softmaxOfColumns(c, p, "softmax_columns", p["ACROSS"]*p["VEC"], constants)
 }

@@ -1,7 +1,6 @@
-// A piece of a row that stays on the chip: each thread keeps its own vectors as they came, the first ITEMS in registers and the others in slots of
+// A piece of a row that stays on the chip: each thread keeps its own vectors, 16 bytes as they came, the first ITEMS in registers and the others in slots of
 // shared memory, where no other thread looks. ODD: rows are not whole vectors; vectors then begin at a row's first element of which the address fits,
 // and the elements before and behind them are one each of some threads' of the first and the last piece.
-using Vector = kf_vec<IN, VEC>;
 extern __shared__ uint4 slots[];
 constexpr int LINE = 128 / 16;  // vectors: pieces begin at whole lines
 constexpr int BATCH = 4;        // vectors whose elements are summed up together
@@ -24,24 +23,25 @@ KF_INLINE Piece piece_of(int64_t row, int index, int pieces, int length) {
   }
   return p;
 }
-// One vector as it is; element by element where the tensor's address is odd.
-KF_INLINE Vector fetch(const IN* p, bool aligned) {
-  if constexpr (!SHIFTED) {
-    return kf_load<VEC>(p);
-  } else {
-    if (aligned) return kf_load<VEC>(p);
-    Vector v;
+// A vector's elements in arithmetic. It is kept in words of 32 bits: the compiler would give each half element a register.
+KF_INLINE kf_vec<A, VEC> elements_of(const uint4& words) {
+  union { uint4 words; kf_vec<IN, VEC> vec; } v;
+  v.words = words;
+  return kf_wide(v.vec);
+}
+// One vector; element by element where the tensor's address is odd.
+KF_INLINE uint4 fetch(const IN* p, bool aligned) {
+  if (!SHIFTED || aligned) return *(const uint4*)p;
+  union { uint4 words; kf_vec<IN, VEC> vec; } v;
 #pragma unroll
-    for (int e = 0; e < VEC; ++e) v[e] = p[e];
-    return v;
-  }
+  for (int e = 0; e < VEC; ++e) v.vec[e] = p[e];
+  return v.words;
 }
 // The i-th vector from p on, in words of 16 bytes: the compiler splits stores where it counts elements.
 template <class X> KF_INLINE X* vector_at(X* p, int i) {
   return (X*)((uint4*)p + i * int(VEC * sizeof(X) / sizeof(uint4)));
 }
-KF_INLINE Vector slot(int s) { return kf_load<VEC>((const IN*)(slots + s * THREADS + threadIdx.x)); }
-KF_INLINE void set_slot(int s, const Vector& v) { kf_store((IN*)(slots + s * THREADS + threadIdx.x), v); }
+KF_INLINE uint4& slot(int s) { return slots[s * THREADS + threadIdx.x]; }
 
 // Calls f(s, together) for this thread's vectors in slots, of a piece of `count`: UNROLL or BATCH of them from slot s on, then one by one. Their
 // number is together.count, a constant.
@@ -55,21 +55,23 @@ template <class F> KF_INLINE void slots_of(int count, F f) {
   for (; s < mine; ++s) f(s, Together<1>());
 }
 // The sums of N vectors, BATCH at a time.
-template <int N, class Sum, class Fold> KF_INLINE void add(Sum& all, const Vector* v, Fold fold) {
+template <int N, class Sum, class Fold> KF_INLINE void add(Sum& all, const uint4* v, Fold fold) {
   if constexpr (N > BATCH) {
     add<N - BATCH>(all, v, fold);
     add<BATCH>(all, v + N - BATCH, fold);
   } else {
     A a[N * VEC];
 #pragma unroll
-    for (int u = 0; u < N; ++u)
+    for (int u = 0; u < N; ++u) {
+      const kf_vec<A, VEC> w = elements_of(v[u]);
 #pragma unroll
-      for (int e = 0; e < VEC; ++e) a[u * VEC + e] = kf_of(v[u][e]);
+      for (int e = 0; e < VEC; ++e) a[u * VEC + e] = w[e];
+    }
     all = fold(all, sums_of<N * VEC>(a));
   }
 }
 // What registers keep, added up.
-template <class Sum, class Fold> KF_INLINE Sum add_kept(const Piece& piece, const Vector (&kept)[ITEMS], Fold fold, Sum all) {
+template <class Sum, class Fold> KF_INLINE Sum add_kept(const Piece& piece, const uint4 (&kept)[ITEMS], Fold fold, Sum all) {
   const int t = threadIdx.x;
 #pragma unroll
   for (int i = 0; i < ITEMS; i += BATCH) {
@@ -84,7 +86,7 @@ template <class Sum, class Fold> KF_INLINE Sum add_kept(const Piece& piece, cons
   return all;
 }
 // Reads a piece: what goes to registers first, all of it on its way while the slots are filled.
-template <class Sum, class Fold> KF_INLINE Sum read_piece(const Piece& piece, const IN* x, bool aligned, Vector (&kept)[ITEMS], Fold fold, Sum all) {
+template <class Sum, class Fold> KF_INLINE Sum read_piece(const Piece& piece, const IN* x, bool aligned, uint4 (&kept)[ITEMS], Fold fold, Sum all) {
   const IN* p = x + piece.data;
   const int t = threadIdx.x;
 #pragma unroll
@@ -92,11 +94,11 @@ template <class Sum, class Fold> KF_INLINE Sum read_piece(const Piece& piece, co
     if (i * THREADS + t < piece.count) kept[i] = fetch(vector_at(p, i * THREADS + t), aligned);
   slots_of(piece.count, [&](int s, auto together) {
     constexpr int N = decltype(together)::count;
-    Vector v[N];
+    uint4 v[N];
 #pragma unroll
     for (int u = 0; u < N; ++u) v[u] = fetch(vector_at(p, (ITEMS + s + u) * THREADS + t), aligned);
 #pragma unroll
-    for (int u = 0; u < N; ++u) set_slot(s + u, v[u]);
+    for (int u = 0; u < N; ++u) slot(s + u) = v[u];
     add<N>(all, v, fold);
   });
   return add_kept(piece, kept, fold, all);

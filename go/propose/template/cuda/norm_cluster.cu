@@ -28,7 +28,7 @@ KF_KERNEL(THREADS, 1) void kf_main(
   const bool aligned = aligned_tensor<VEC>(x) && aligned_tensor<VEC>(out) && aligned_parameter(weight) && aligned_parameter(bias);
   const Piece piece = piece_of(row, index, CLUSTER, n);
   cluster_begin();
-  Vector kept[ITEMS];
+  uint4 kept[ITEMS];
   Moments m = {0, 0, 0};
   A spare[1] = {0};
   if (ODD && piece.spare >= 0) {
@@ -43,9 +43,9 @@ KF_KERNEL(THREADS, 1) void kf_main(
   }
 // @channel
   T* o = out + piece.data;
-  auto finish = [&](int i, const Vector& v) {
+  auto finish = [&](int i, const uint4& v) {
     const int at = i * THREADS + t;
-    put<VEC, ONCE>(vector_at(o, at), normed<ODD>(kf_wide(v), mean, rstd, weight, bias, piece.first + at * VEC, first, area, aligned), aligned);
+    put<VEC, ONCE>(vector_at(o, at), normed<ODD>(elements_of(v), mean, rstd, weight, bias, piece.first + at * VEC, first, area, aligned), aligned);
   };
 #pragma unroll
   for (int i = 0; i < ITEMS; ++i)

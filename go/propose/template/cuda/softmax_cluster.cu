@@ -25,7 +25,7 @@ KF_KERNEL(THREADS, 1) void kf_main(
   const bool aligned = aligned_tensor<VEC>(x) && aligned_tensor<VEC>(out);
   const Piece piece = piece_of(row, index, CLUSTER, n);
   cluster_begin();
-  Vector kept[ITEMS];
+  uint4 kept[ITEMS];
   Part all = nothing();
   A spare[1] = {0};
   if (ODD && piece.spare >= 0) {
@@ -35,8 +35,8 @@ KF_KERNEL(THREADS, 1) void kf_main(
   all = kf_block_fold<THREADS>(read_piece(piece, x, aligned, kept, Join(), all), Join());
   const Finish finish(exchanged(kf_shuffle(all, 0), Join()));  // one answer: the two orders of a join differ in the last bit
   OUT* o = out + piece.data;
-  auto write = [&](int i, const Vector& v) {
-    kf_vec<A, VEC> y = kf_wide(v);
+  auto write = [&](int i, const uint4& v) {
+    kf_vec<A, VEC> y = elements_of(v);
 #pragma unroll
     for (int e = 0; e < VEC; ++e) y[e] = finish.of_element(y[e]);
     put<VEC, ONCE>(vector_at(o, i * THREADS + t), y, aligned);
