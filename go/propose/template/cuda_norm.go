@@ -10,8 +10,9 @@ import (
 )
 
 // The norms of rows for cuda: layer norm, rms norm, and group norm of contiguous tensors, whose groups are rows. cudaNormWarps is
-// cuda/norm_warps.cu, cudaNormBlocks cuda/norm_blocks.cu, cudaNormSplit cuda/norm_split.cu.
+// cuda/norm_warps.cu, cudaNormBlocks cuda/norm_blocks.cu, cudaNormSplit cuda/norm_split.cu, cudaNormStream cuda/norm_stream.cu.
 type (
+	cudaNormStream struct{}
 	cudaNormWarps  struct{}
 	cudaNormBlocks struct{}
 	cudaNormSplit  struct{}
@@ -20,6 +21,7 @@ type (
 func (cudaNormWarps) Name() string  { return "norm_warps" }
 func (cudaNormBlocks) Name() string { return "norm_blocks" }
 func (cudaNormSplit) Name() string  { return "norm_split" }
+func (cudaNormStream) Name() string { return "norm_stream" }
 
 // isNormOfRows says no to parameters of another type than the data, as eager does on this target.
 func isNormOfRows(c *card.Card) bool {
@@ -79,6 +81,50 @@ func (cudaNormBlocks) Applies(c *card.Card) bool {
 	}
 	longest := most(c, normLength)
 	return longest >= 256 && len(teams("THREADS", blockTeams, longest, inputType(c)).Values) > 0
+}
+
+// streams are the threads of a row that keep it in at most 32 elements each, of which as many more are on their way; by default the least that have it
+// in 24.
+func streams(c *card.Card) Param {
+	p, longest := Param{Name: "TEAM"}, most(c, normLength)
+	for _, threads := range []int{8, 16, 32, 64, 128, 256, 512} {
+		each := (longest + int64(threads) - 1) / int64(threads)
+		if each > perThread(1024, inputType(c)) || (len(p.Values) > 0 && each < 4) {
+			continue
+		}
+		p.Values = append(p.Values, threads)
+		if p.Default == 0 && each <= 24 {
+			p.Default = threads
+		}
+	}
+	if p.Default == 0 && len(p.Values) > 0 {
+		p.Default = p.Values[len(p.Values)-1]
+	}
+	return p
+}
+
+// Applies where there are rows for all multiprocessors, several times.
+func (cudaNormStream) Applies(c *card.Card) bool {
+	return isNormOfRows(c) && len(streams(c).Values) > 0 && most(c, normsOf) >= 512
+}
+
+func (cudaNormStream) Params(c *card.Card, _ propose.Facts) []Param {
+	return []Param{streams(c), normAccesses(c), {"ONCE", []int{0, 1}, 0}, {"WAVES", []int{1, 2, 4}, 1}}
+}
+
+// Build has blocks of one team, or of 128 threads whose warps have a row each, or several.
+func (cudaNormStream) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
+	team := p["TEAM"]
+	threads := team
+	if team <= 32 {
+		threads = 128
+	}
+	candidate, err := normOfRows(c, p, "norm_stream", team, threads)
+	if err == nil {
+		grid := &candidate.Spec.Kernels[0].Grid[0]
+		*grid = waves(*grid, p)
+	}
+	return candidate, err
 }
 
 func (cudaNormSplit) Applies(c *card.Card) bool {

@@ -131,6 +131,7 @@ var cudaNormPoolCards = map[string]struct {
 	"layer norm":                               {onCuda(alike(layerNormCall("float32"))), "norm_warps"},
 	"layer norm, parameters of another type":   {onCuda(layerNormCall("float32")), ""},
 	"rms norm":                                 {onCuda(rmsCall([]int64{3, 4096}, []int64{4096, 1})), "norm_blocks"},
+	"rms norm of many rows":                    {onCuda(rmsCall([]int64{1000, 4096}, []int64{4096, 1})), "norm_blocks norm_stream"},
 	"rms norm of parts of rows":                {onCuda(rmsCall([]int64{3, 5, 96}, []int64{2400, 480, 1})), "norm_warps"},
 	"rms norm of long rows":                    {onCuda(rmsCall([]int64{3, 50001}, []int64{50001, 1})), "norm_cluster norm_split"},
 	"group norm of small groups":               {onCuda(groupNormCall()), "norm_warps"},
