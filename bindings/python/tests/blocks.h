@@ -115,17 +115,18 @@ static void enter() {
   leave();
   __builtin_trap();
 }
-static void wait(Gate* gate) {
+static uint32_t arrive(Gate* gate) {
   const uint32_t seen = gate->passed;
-  if (++gate->here == gate->size) {
-    gate->here = 0;
-    ++gate->passed;
-    return;
-  }
+  if (++gate->here == gate->size) gate->here = 0, ++gate->passed;
+  return seen;
+}
+static void wait(Gate* gate, uint32_t seen) {
+  if (gate->passed != seen) return;
   here->fibers[current].gate = gate;
   here->fibers[current].seen = seen;
   leave();
 }
+static void wait(Gate* gate) { wait(gate, arrive(gate)); }
 // Waits until another block may have written; the caller looks again.
 static void poll() {
   if (together == 1) return;
@@ -320,18 +321,10 @@ static void __threadfence() {}
 static void __threadfence_block() {}
 // A cluster: the blocks that run in turns. An address of another one's shared memory is in what is kept of it.
 KF_LASTING uint32_t arrived_at[kMost * kTogether];
-static void __cluster_barrier_arrive() {
-  arrived_at[(here->number % together) * kMost + current] = cluster_gate.passed;
-  if (++cluster_gate.here == cluster_gate.size) cluster_gate.here = 0, ++cluster_gate.passed;
-}
+static uint32_t& arrived() { return arrived_at[(here->number % together) * kMost + current]; }
+static void __cluster_barrier_arrive() { arrived() = arrive(&cluster_gate); }
 static void __cluster_barrier_arrive_relaxed() { __cluster_barrier_arrive(); }
-static void __cluster_barrier_wait() {
-  const uint32_t seen = arrived_at[(here->number % together) * kMost + current];
-  if (cluster_gate.passed != seen) return;
-  here->fibers[current].gate = &cluster_gate;
-  here->fibers[current].seen = seen;
-  leave();
-}
+static void __cluster_barrier_wait() { wait(&cluster_gate, arrived()); }
 static void* __cluster_map_shared_rank(const void* p, uint32_t rank) {
   if (at_once[rank] == here) return (void*)p;
   const char* at = (const char*)p;
