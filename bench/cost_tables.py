@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
 UNFINISHED = 6
 FLIGHT = 3  # candidates that wait for the judge, so that one is compiled while another is measured
-KEPT = ("status", "gate", "cost", "seconds", "compile_ms", "usage")  # of a verdict
+KEPT = ("status", "gate", "cost", "seconds", "compile_ms", "usage", "twin")  # of a verdict
 Row = dict[str, Any]
 
 

@@ -5,7 +5,9 @@
 
 One study in a store and a compile cache of its own, so that nothing is taken from earlier runs: googlenet (float32, batch 4) on the host, resnet50
 (float16, channels_last, batch 256) on CUDA; random weights. On CUDA the study goes on where nothing is left to gain (`min_gain` 0), also past the roof,
-since its first candidates are near it and a handful of them would say nothing. `referee` tells what its tasks took. Candidates a minute are those that reached a verdict, over the wall time of the search.
+since its first candidates are near it and a handful of them would say nothing. `referee` tells what its tasks took, `spent` what the steps of the study
+did (those of the referee among them): finalists are proved in `confirm`, which is part of the wall time. Candidates a minute are the distinct binaries
+that reached a verdict, over the wall time of the search.
 The worker's memory is what it holds beside the shared tensors (anonymous pages, sampled every 20 ms; on CUDA the driver's own are among them); the
 core's is what its Go runtime has taken from the system. The file is written after the search and again after the respawns; a run that finds the
 search of its commit in it goes on with the respawns.
@@ -109,6 +111,24 @@ def timed_tasks() -> dict[str, list[float]]:
     return taken
 
 
+def spent_by_step() -> dict[str, list[float]]:
+    """Have the study's own account kept: return the seconds by step ("prepare", "judge", "confirm", "model"), which fill as it runs."""
+    from kernelforge import _core
+
+    spent: dict[str, list[float]] = {}
+    call = _core.call
+
+    def watched(operation: str, **request: Any) -> dict[str, Any]:
+        answer = call(operation, **request)
+        for event in answer["events"] if operation == "study.poll" else ():
+            if event["kind"] == "spend" and "seconds" in event["data"]:
+                spent.setdefault(event["data"]["what"], []).append(event["data"]["seconds"])
+        return answer
+
+    _core.call = watched
+    return spent
+
+
 def search(target: str, budget_s: float, home: Path) -> dict[str, Any]:
     """Run the study; return its figures."""
     os.environ["KERNELFORGE_HOME"] = str(home)
@@ -118,7 +138,7 @@ def search(target: str, budget_s: float, home: Path) -> dict[str, Any]:
     from kernelforge import _core, _job
 
     model, inputs = MODELS[target]()
-    taken = timed_tasks()
+    taken, spent = timed_tasks(), spent_by_step()
     if target == "cuda":
         settings = _job.Job._settings
         _job.Job._settings = lambda job: settings(job) | {"min_gain": 0.0}  # type: ignore[method-assign]
@@ -136,7 +156,7 @@ def search(target: str, budget_s: float, home: Path) -> dict[str, Any]:
     sampler.stopped.set()
     report = kernelforge.report(model).to_dict()
     study = _core.call("store.study", store=report["store"], study="bench")
-    compile_ms, judged_s, statuses = [], [], dict[str, int]()
+    compile_ms, judged_s, statuses, twins = [], [], dict[str, int](), 0
     for run in study["runs"]:
         for node in run["nodes"]:
             if node["parent"] < 0:
@@ -144,6 +164,9 @@ def search(target: str, budget_s: float, home: Path) -> dict[str, Any]:
             verdict = _core.call(
                 "store.node", store=report["store"], study="bench", run=run["card"], node=node["node"]
             )["verdict"]
+            if verdict.get("twin"):
+                twins += 1  # its binary has been judged: only distinct ones count
+                continue
             statuses[verdict["status"]] = statuses.get(verdict["status"], 0) + 1
             judged_s.append(verdict["seconds"])
             if verdict.get("compile_ms"):
@@ -154,12 +177,14 @@ def search(target: str, budget_s: float, home: Path) -> dict[str, Any]:
         "env": report["env"],
         "target": target,
         "candidates": len(judged_s),
+        "twins": twins,
         "verdicts": statuses,
         "search_s": seconds,
         "candidates_per_min": len(judged_s) / seconds * 60,
         "judge_s_p50": statistics.median(judged_s),
         "seconds": report["seconds"],
         "referee": {kind: {"tasks": len(s), "total_s": sum(s)} for kind, s in sorted(taken.items())},
+        "spent": {what: {"times": len(s), "total_s": sum(s)} for what, s in sorted(spent.items())},
         "compiles": len(compile_ms),
         "compile_ms_p50": statistics.median(compile_ms),
         "compile_ms_p95": quantiles[18],

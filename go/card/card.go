@@ -145,6 +145,8 @@ type Verdict struct {
 
 	At *At `json:"at,omitempty"` // of a failure while it ran
 
+	Twin string `json:"twin,omitempty"` // the candidate of the same binary and launch whose verdict this is: it was not judged again
+
 	Unfinished bool `json:"unfinished,omitempty"` // its author's repairs ran out: no proof that the idea cannot work
 
 	Usage     []Usage `json:"usage,omitempty"`      // on a device, of each kernel that was compiled

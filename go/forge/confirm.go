@@ -46,6 +46,7 @@ func (r *run) contests() []contest {
 			continue
 		}
 		slices.SortStableFunc(c.finalists, func(a, b judge.Finalist) int { return cmp.Compare(costs[a.Node], costs[b.Node]) })
+		c.finalists = r.oneOfEach(c.finalists)
 		c.finalists = c.finalists[:min(len(c.finalists), finalistsEach)]
 		tries := r.tries(c)
 		for i := range c.finalists {
@@ -56,6 +57,19 @@ func (r *run) contests() []contest {
 	}
 	slices.SortStableFunc(all, func(a, b contest) int { return cmp.Compare(b.saves, a.saves) })
 	return together(all)
+}
+
+// oneOfEach leaves the first candidate of each binary: a second chance of the same code is none.
+func (r *run) oneOfEach(finalists []judge.Finalist) []judge.Finalist {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(finalists, func(f judge.Finalist) bool {
+		binary := cmp.Or(r.nodes[f.Node].Verdict.Twin, f.Candidate.ID)
+		if seen[binary] {
+			return true
+		}
+		seen[binary] = true
+		return false
+	})
 }
 
 // together keeps the order, but has the contests of one candidate follow its first: it stays loaded.

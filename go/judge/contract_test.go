@@ -144,6 +144,28 @@ func contract(t *testing.T, fresh func(t *testing.T) *bench) {
 		}
 	})
 
+	t.Run("an equal binary is not judged twice", func(t *testing.T) {
+		b := fresh(t)
+		b.open(t)
+		first := b.candidate(kernel(good))
+		before := b.verdict(t, kernel(good))
+		checks := b.referee.checks
+		second := b.verdict(t, kernel(good+unread))
+		if second.Status != card.OK || second.Cost != before.Cost || second.Twin != first.ID || before.Twin != "" {
+			t.Errorf("found %+v after %+v (expected the first verdict, twin `%s`)", second, before, first.ID)
+		}
+		if b.referee.checks != checks {
+			t.Errorf("%d more checks (expected none)", b.referee.checks-checks)
+		}
+		other := b.candidate(kernel(good + unread))
+		other.Spec.Kernels[0].Grain = "64"
+		other.ID = card.CandidateID(other.Source, other.Spec)
+		third, err := b.judge.Judge(t.Context(), b.card, other)
+		if err != nil || third.Status != card.OK || third.Twin != "" || b.referee.checks == checks {
+			t.Errorf("another launch of the same code: %+v, %v (expected a judgement of its own)", third, err)
+		}
+	})
+
 	t.Run("a hopeless candidate is given up early", func(t *testing.T) {
 		b := fresh(t)
 		b.referee.eagerNS = func(string) float64 { return 1 }

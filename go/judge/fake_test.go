@@ -170,10 +170,14 @@ func (a *act) Kill() {
 	}
 }
 
+// unread is a comment that leaves no trace in an image.
+const unread = " // unread"
+
 // actor compiles a source to the name of its act.
 type actor struct{ also map[string]string }
 
 func (c actor) Compile(_ context.Context, source string, _ []string) (compile.Built, error) {
+	source = strings.ReplaceAll(source, unread, "")
 	for _, d := range deliberate {
 		if (&bench{}).candidate(d.source).Source == source {
 			return compile.Built{Image: []byte(d.act)}, nil

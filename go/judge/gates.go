@@ -34,7 +34,11 @@ func (j *Judge) Judge(ctx context.Context, c *card.Card, candidate card.Candidat
 	if err == nil {
 		compiled, err = j.compile(ctx, candidate)
 	}
+	twin := false
 	if err == nil {
+		verdict, twin = j.twin(open, candidate, compiled.Image)
+	}
+	if err == nil && !twin {
 		err = twice(func() (err error) {
 			verdict, err = j.judge(ctx, c, open, candidate, compiled.Image)
 			return err
@@ -43,6 +47,11 @@ func (j *Judge) Judge(ctx context.Context, c *card.Card, candidate card.Candidat
 	var failed *failure
 	if errors.As(err, &failed) {
 		verdict, err = failed.verdict(), nil
+	}
+	if err == nil && !twin && compiled.Image != nil {
+		j.lease.Lock()
+		open.judged(candidate, compiled.Image, verdict)
+		j.lease.Unlock()
 	}
 	if err != nil {
 		if ctx.Err() != nil {

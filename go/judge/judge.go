@@ -84,6 +84,7 @@ type opened struct {
 	seed      int64
 	sanitized map[string]bool           // candidates and variants that its tools found clean; under the lease
 	outputs   map[string]map[int]string // hashes that a search saw, by candidate and case; under the lease
+	binaries  map[binary]first          // that were judged; under the lease
 }
 
 // New makes a judge: it finds the compiler, tries it, and opens the cache; on CUDA it starts the first worker, which says what the device is.

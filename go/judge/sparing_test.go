@@ -4,6 +4,7 @@ package judge
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/kernelforge/kernelforge/go/card"
@@ -94,5 +95,32 @@ func TestASearchMaySpareWhatFinalistsGetInFull(t *testing.T) {
 	}
 	if first := heaviestFirst(b.card.Variants)[0].ID; first != "v1" {
 		t.Errorf("the heaviest variant is `%s` (expected v1)", first)
+	}
+}
+
+func TestAHopelessCandidateGetsAFewBlocks(t *testing.T) {
+	times := func(factor float64, n int) []float64 { // log(eager / candidate) of blocks that agree
+		ratios := make([]float64, n)
+		for i := range ratios {
+			ratios[i] = -math.Log(factor) + 0.3*float64(i%2) // a spread at which no least number is enough
+		}
+		return ratios
+	}
+	for name, test := range map[string]struct {
+		ratios []float64
+		want   bool
+	}{
+		"two blocks, three times as slow":   {times(3, 2), false},
+		"three blocks, three times as slow": {times(3, 3), true},
+		"three blocks, one of them as fast": {append(times(3, 2), 0), false},
+		"three blocks, 1.2 times as slow":   {times(1.2, 3), false},
+		"sixteen blocks":                    {times(1, mostBlocks), true},
+		"eight blocks that agree":           {make([]float64, leastBlocks), true},
+		"eight blocks that do not agree":    {times(1, leastBlocks), false},
+		"seven blocks that agree":           {make([]float64, leastBlocks-1), false},
+	} {
+		if got := enough(test.ratios, leastBlocks); got != test.want {
+			t.Errorf("%s: enough is %v (expected %v)", name, got, test.want)
+		}
 	}
 }
