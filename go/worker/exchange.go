@@ -111,6 +111,9 @@ func (p *peer) lost(op string) *Lost {
 	}
 	if !ended(endLimit) && (p.process.letter() != "Z" || !ended(reapLimit)) {
 		p.process.kill()
+		if how := p.process.ending(); how != unix.SignalName(unix.SIGKILL) {
+			l.Signal = how // it was on its way out, on a machine that is busy
+		}
 	}
 	l.Detail = fmt.Sprintf("the worker ended in `%s`: %s", op, l.Signal)
 	return l
