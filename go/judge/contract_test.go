@@ -3,6 +3,7 @@ package judge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -17,6 +18,9 @@ func kernel(body string) string {
 }
 
 const good = "y[i] = (x[i] > 0 || x[i] != x[i]) ? x[i] : 0.0f;"
+
+// again is the same kernel as another binary, since one whose binary was judged is not judged again.
+func again(number int) string { return fmt.Sprintf("if (i == %d) y[i] = 0; %s", 1<<30+number, good) }
 
 // nearly is right by the rule, but not bitwise equal.
 var nearly = kernel("y[i] = (x[i] > 0 || x[i] != x[i]) ? x[i] * 1.0000002f : 0.0f;")

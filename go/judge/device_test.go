@@ -18,7 +18,7 @@ func TestOneWorkerServesManyCandidatesOnADevice(t *testing.T) {
 	b := onFakeDevice(t, nil)
 	b.open(t)
 	for i := range 3 {
-		verdict := b.verdict(t, deviceKernel(good)+strings.Repeat("\n", i))
+		verdict := b.verdict(t, deviceKernel(again(i)))
 		if verdict.Status != card.OK || !(verdict.Cost > 0.15 && verdict.Cost < 0.3) || verdict.Detail != "" { // 10 us of the fake's clock against 50 us
 			t.Fatalf("found %+v", verdict)
 		}
@@ -85,7 +85,7 @@ func TestAWorkerThatDiesBetweenCandidatesIsReplaced(t *testing.T) {
 	b.open(t)
 	b.verdict(t, deviceKernel(good))
 	b.judge.workers.live.runner.Kill()
-	if verdict := b.verdict(t, deviceKernel(good)+"\n"); verdict.Status != card.OK { // its buffers are mapped, as far as the judge knows
+	if verdict := b.verdict(t, deviceKernel(again(1))); verdict.Status != card.OK { // its buffers are mapped, as far as the judge knows
 		t.Fatalf("found %+v", verdict)
 	}
 }
@@ -165,7 +165,7 @@ func TestCardsShareAWorkerOneAfterTheOther(t *testing.T) {
 	}
 	for i := range 2 {
 		for _, c := range []*card.Card{b.card, &other} {
-			verdict, err := b.judge.Judge(t.Context(), c, deviceCandidate(deviceKernel(good)+strings.Repeat("\n", i)))
+			verdict, err := b.judge.Judge(t.Context(), c, deviceCandidate(deviceKernel(again(i))))
 			if err != nil || verdict.Status != card.OK {
 				t.Fatalf("%s: %+v, %v", c.ID, verdict, err)
 			}

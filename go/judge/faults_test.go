@@ -54,11 +54,11 @@ func TestAWorkerThatIsKilledFromOutsideDecidesNothing(t *testing.T) {
 				t.Errorf("hurt once, the candidate ended with %+v", verdict)
 			}
 			b.hurt(t, signal, 3, 2)
-			verdict := b.verdict(t, deviceKernel(good)+"\n")
+			verdict := b.verdict(t, deviceKernel(again(1)))
 			if verdict.Status != card.Crash || !strings.Contains(verdict.Detail, "SIG") && !strings.Contains(verdict.Detail, "stopped it") {
 				t.Errorf("hurt twice, the candidate ended with %+v", verdict)
 			}
-			if verdict := b.verdict(t, deviceKernel(good)+"\n\n"); verdict.Status != card.OK {
+			if verdict := b.verdict(t, deviceKernel(again(2))); verdict.Status != card.OK {
 				t.Errorf("the next candidate ended with %+v", verdict)
 			}
 		})
@@ -70,7 +70,7 @@ func TestAWorkerThatIsKilledBetweenCandidatesIsReplaced(t *testing.T) {
 	b := onFakeDevice(t, nil)
 	b.open(t)
 	for i := range 3 {
-		if verdict := b.verdict(t, deviceKernel(good)+strings.Repeat("\n", i)); verdict.Status != card.OK {
+		if verdict := b.verdict(t, deviceKernel(again(i))); verdict.Status != card.OK {
 			t.Fatalf("found %+v", verdict)
 		}
 		b.mutex.Lock()
@@ -101,15 +101,15 @@ func TestADriverThatGoesMissingIsAnErrorWithAHint(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.verdict(t, onDeviceHead+"}") // wrong: its worker ends, and the spare one may be from before
-	b.verdict(t, onDeviceHead+"}\n")
-	verdict, err := b.judge.Judge(t.Context(), b.card, deviceCandidate(deviceKernel(good)+"\n"))
+	b.verdict(t, onDeviceHead+"volatile int other = 0;}")
+	verdict, err := b.judge.Judge(t.Context(), b.card, deviceCandidate(deviceKernel(again(1))))
 	if err == nil || card.AsError(err).Code != card.CodeJudge || card.AsError(err).Hint == "" || !strings.Contains(err.Error(), "start the worker") {
 		t.Errorf("without a driver: %+v, %v, hint %q", verdict, err, card.AsError(err).Hint)
 	}
 	if err := os.Rename(driver+".away", driver); err != nil {
 		t.Fatal(err)
 	}
-	if verdict := b.verdict(t, deviceKernel(good)+"\n"); verdict.Status != card.OK {
+	if verdict := b.verdict(t, deviceKernel(again(1))); verdict.Status != card.OK {
 		t.Errorf("with the driver back: %+v", verdict)
 	}
 }
