@@ -87,7 +87,10 @@ class Draft:
 
 
 def _tensor(name: str, d: dict[str, Any], generator: torch.Generator, device: str) -> torch.Tensor:
-    """Return a tensor of the described dtype, sizes and strides; variances are positive, what lies between elements is filled, too."""
+    """Return a tensor of the described dtype, sizes and strides; variances are positive, what lies between elements is filled, too.
+
+    Behind one whose elements share memory lies room for all of them: eager's softmax, among others, fills an `out` of stride 0 as if it were contiguous.
+    """
     dtype, count = TYPES[d["dtype"]], extent(d["sizes"], d["strides"])
     values = torch.randn(max(count, 1), generator=generator)[:count]
     if dtype is torch.bool:
@@ -96,6 +99,7 @@ def _tensor(name: str, d: dict[str, Any], generator: torch.Generator, device: st
         flat = (values.abs() + 0.5 if "var" in name else values).to(dtype)
     else:
         flat = (values * 3).abs().to(dtype)
+    flat = torch.cat([flat, flat.new_zeros(max(0, math.prod(d["sizes"]) - count))])
     return flat.to(device).as_strided(d["sizes"], d["strides"])
 
 
@@ -334,13 +338,13 @@ def shifted(t: torch.Tensor, count: int, whole: bool) -> torch.Tensor:
     """Return a tensor of the same values and strides that begins `count` bytes behind a multiple of 64."""
     size = t.element_size()
     span = extent(t.shape, t.stride())
-    flat = t.as_strided((span,), (1,))
+    flat, most = t.as_strided((span,), (1,)), max(span, t.numel())
     if whole or t.is_complex():
         step = max(1, count // size)
-        room = torch.zeros(span + step, dtype=t.dtype, device=t.device)
-        room[step:].copy_(flat)
+        room = torch.zeros(most + step, dtype=t.dtype, device=t.device)
+        room[step : step + span].copy_(flat)
         return room.as_strided(t.shape, t.stride(), step)
-    room = torch.zeros(span * size + 128, dtype=torch.uint8)
+    room = torch.zeros(most * size + 128, dtype=torch.uint8)
     start = room.data_ptr() + (-room.data_ptr()) % 64 + count
     view = torch.frombuffer((ctypes.c_uint8 * max(span * size, 1)).from_address(start), dtype=torch.uint8)
     _rooms.append(room)

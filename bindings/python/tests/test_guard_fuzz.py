@@ -189,6 +189,19 @@ def test_the_same_number_makes_the_same_call(guard):
                 assert x.stride() == y.stride()
 
 
+def test_elements_that_share_memory_have_room_for_all_of_them(guard):
+    """Eager's log_softmax fills such an `out` as if it were contiguous, and ended the process some calls later."""
+    import guard_changes
+
+    d = {"dtype": "float32", "sizes": [2, 4, 8, 8], "strides": [0, 64, 8, 1]}
+    t = guard_changes._tensor("out", d, torch.Generator().manual_seed(0), "cpu")
+    assert t.stride() == (0, 64, 8, 1) and t.untyped_storage().nbytes() == 4 * 512
+    moved = guard_changes.shifted(t, 4, whole=True)
+    assert torch.equal(moved, t) and moved.untyped_storage().nbytes() == 4 * 513
+    assert torch.equal(guard_changes.shifted(t, 3, whole=False), t)
+    assert guard_changes._rooms[-1].numel() >= 4 * 512
+
+
 # ---- a child that dies ------------------------------------------------------------------------------------------------
 
 CHILD = """
