@@ -130,6 +130,21 @@ def _cumsum(call: Call) -> Kernel:
     return kernel(call, body, f"out0_numel / {x['sizes'][axis]}")
 
 
+def _topk(call: Call) -> Kernel:
+    """The largest of each row in order, none of them equal: each finds its own rank."""
+    x, (values, indices) = slots_of(call)["self"], call["outputs"]
+    axis = arg(call, "dim") % len(x["sizes"])
+
+    def index(name: str) -> list[str]:
+        return [name if k == axis else f"d{k}" for k in range(len(x["sizes"]))]
+
+    n = x["sizes"][axis]
+    body = unravel("i", [1 if k == axis else s for k, s in enumerate(x["sizes"])])
+    body += f"    for (i64 r = 0; r < {n}; ++r) {{ i64 rank = 0; for (i64 s = 0; s < {n}; ++s) rank += {at('self', x, index('s'))} > {at('self', x, index('r'))};\n"
+    body += f"      if (rank < {arg(call, 'k')}) {{ {at('out0', values, index('rank'))} = {at('self', x, index('r'))}; {at('out1', indices, index('rank'))} = r; }} }}"
+    return kernel(call, body, f"out0_numel / {arg(call, 'k')}")
+
+
 def _affine(slots: dict[str, Any], index: list[str]) -> str:
     scale = f" * {at('weight', slots['weight'], index)}" if "weight" in slots else ""
     shift = f" + {at('bias', slots['bias'], index)}" if "bias" in slots else ""
@@ -276,6 +291,7 @@ FAMILIES: dict[str, Callable[[Call], Kernel]] = {
     "sum": lambda c: _along(c, arg(c, "dim"), "acc += x", "0", "acc"),
     "amax": lambda c: _along(c, arg(c, "dim"), "if (x > acc || x != x) acc = x", "-__builtin_inf()", "acc"),
     "cumsum": _cumsum,
+    "topk": _topk,
     "native_layer_norm": _layer_norm,
     "_fused_rms_norm": _rms_norm,
     "native_group_norm": _group_norm,
