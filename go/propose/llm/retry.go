@@ -64,12 +64,12 @@ func (a *Author) retry(ctx context.Context, request Request, key string) (Reply,
 			event := Event{Key: key, Model: a.config.Model, Attempt: attempt, What: "reply"}
 			reply, spent, err := a.once(ctx, request)
 			event.Spent = spent
-			if err != nil && spent != (budget.Amount{}) && !keeps(err) {
+			f, ok := errors.AsType[*fault](err)
+			if kept := err == nil || ok && f.kept != ""; !kept && spent != (budget.Amount{}) {
 				if lost := a.ledger.Lost(spent); lost != nil {
 					return reply, backoff.Permanent(lost)
 				}
 			}
-			f, ok := errors.AsType[*fault](err)
 			switch {
 			case err == nil:
 			case !ok:
@@ -119,12 +119,6 @@ func (a *Author) retry(ctx context.Context, request Request, key string) (Reply,
 		return reply, card.Fail(card.CodePropose, f.hint, "ask `%s` at `%s`: %s", a.config.Model, a.base.Host, text)
 	}
 	return reply, err
-}
-
-// keeps says whether a failed attempt is kept as a reply, with what it took.
-func keeps(err error) bool {
-	f, ok := errors.AsType[*fault](err)
-	return ok && f.kept != ""
 }
 
 // classify says what became of an attempt. ctx is the caller's, attempt the one with time-outs.
