@@ -26,6 +26,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import resumed
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
 COMPARE = ROOT / "build/compare"
@@ -188,12 +190,6 @@ def plot(cards: list[Row], title: str) -> str:
 # ---- the files ------------------------------------------------------------------------------------------------------------------------
 
 
-def write(path: Path, content: Row) -> None:
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(content, indent=1) + "\n")
-    part.replace(path)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -224,7 +220,7 @@ def main() -> int:
     }
     result: Path = arguments.into / f"search-{slug}.json"
     kept = json.loads(result.read_text()) if result.exists() else {"schema": 1, **about}
-    write(result, {**kept, "ablation_made": about["made"], "ablation": entries(cards)})
+    resumed.write({**kept, "ablation_made": about["made"], "ablation": entries(cards)}, result)
     told = summary(cards)
     rounded = [
         {**c, "curves": {p: [[round(v, 5) for v in one] for one in all_] for p, all_ in c["curves"].items()}}
@@ -238,7 +234,7 @@ def main() -> int:
         "summary": told,
         "mean_curves": means(rounded),
     }
-    write(beside, content)
+    resumed.write(content, beside)
     device = recorded["cards"][0]["env"]["device"]
     beside.with_suffix(".svg").write_text(
         plot(cards, f"{len(cards)} cards, {arguments.seeds} seeds: {device}")
