@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from calling import call_of
 from kernelforge.referee.cases import Variant
 from kernelforge.referee.chain import Drift, chain, drift, drift_of_operator, feed
 from kernelforge.referee.reference import run_eager
-from kernelforge.referee.rule import CHAIN_STEPS, UNIT
+from kernelforge.referee.rule import CHAIN_NOISE_RUNS, CHAIN_STEPS, UNIT
 
 
 def draw(*sizes: int, seed: int = 1, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -71,6 +72,26 @@ def test_eager_itself_is_bitwise_equal_and_costs_no_reference() -> None:
 
     found = drift("model", _block, _block, never, draw(8, 32))
     assert found == Drift("ok", "model", CHAIN_STEPS, 0.0, found.detail) and "bitwise equal" in found.detail
+
+
+def test_chains_of_any_length_hold_a_few_outputs_alone() -> None:
+    alive: weakref.WeakSet[torch.Tensor] = weakref.WeakSet()
+    most = 0
+
+    def held(step: Any) -> Any:
+        def run(x: torch.Tensor) -> torch.Tensor:
+            nonlocal most
+            out: torch.Tensor = step(x)
+            alive.add(out)
+            most = max(most, len(alive))
+            return out
+
+        return run
+
+    x = draw(8, 32)
+    found = drift("model", held(_block), held(_block_in_other_words), held(_block), x, 12)
+    assert found.status == "ok" and found.steps == 12
+    assert most <= 3 * (3 + CHAIN_NOISE_RUNS) < 12 * 3  # the last and the next of each chain, never all 12
 
 
 def test_a_chain_is_cut_where_eager_itself_is_lost() -> None:
