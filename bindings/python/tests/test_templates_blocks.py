@@ -2,7 +2,7 @@
 
 KF_BLOCKS=axes tries every parameter changed alone at every site (10 minutes); otherwise one site of each kind does.
 
-Left to the tests on a GPU: what eager does otherwise there (scalars of half types, division by a scalar, cumulative sums in float).
+Left to the tests on a GPU: what eager does otherwise there (scalars of half types, division by a scalar); cumulative sums in float are test_templates_sums.py's.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ func (cudaReduceRows) Params(c *card.Card, f propose.Facts) []Param {
 	for unroll > 1 && vectors < int64(unroll*team) {
 		unroll /= 2
 	}
-	least := min(max(floorPower(vectors/16), 4), team) // sums of long runs in few parts are less exact than eager's
+	least := min(max(floorPower(vectors/16), 4), team) // a thread of a smaller team would have more than 16 vectors of a row
 	return []Param{
 		{"VEC", powers(1, most), best},
 		{"TEAM", powers(least, min(512, max(8, 2*floorPower(vectors)))), team},

@@ -5,9 +5,12 @@
 // part, and the scan of a part begins with the sum of those before it. Bound: one read and one write (with PARTS two reads).
 // Works for: any sizes and strides; where rows are not whole vectors, VEC is 1. The output may be exactly the input.
 // Parameters the tree may change: VEC, TEAM, PARTS.
-// Numerics: floating point in C, integers wrap; the order does not depend on the device.
+// Numerics: floating point in C, integers wrap; the order does not depend on the device. Within a step chains are short; from step to step and from part
+// to part the sum goes on with what it rounds off (sum.cuh).
 
 // @include walk.cuh
+
+// @include sum.cuh
 
 constexpr int TEAMS = THREADS / TEAM;
 struct Plus {
@@ -34,17 +37,23 @@ KF_INLINE Line line(OUT* out, const IN* self, const Walk<2, DIMS>& rows, INDEX i
 }
 
 template <int N> KF_INLINE C sum(const Line& l, INDEX lane) {
-  C total = C(0);
+  Sum<C> total;
   for (INDEX i = l.begin + lane * N; i < l.end; i += TEAM * N) {
     const kf_vec<IN, N> v = kf_load<N>(l.in + i * (N > 1 ? 1 : l.from));
+    kf_vec<C, N> x;
 #pragma unroll
-    for (int j = 0; j < N; ++j) total = total + C(kf_of(v[j]));
+    for (int j = 0; j < N; ++j) x[j] = C(kf_of(v[j]));
+#pragma unroll
+    for (int half = N / 2; half > 0; half /= 2)
+#pragma unroll
+      for (int j = 0; j < half; ++j) x[j] = x[j] + x[j + half];
+    total.add(x[0]);
   }
-  return total;
+  return total.value();
 }
 
 // Steps are the same for all teams of a block, which meet at barriers.
-template <int N> KF_INLINE void scan(const Line& l, INDEX lane, INDEX steps, C carry) {
+template <int N> KF_INLINE void scan(const Line& l, INDEX lane, INDEX steps, Sum<C> carry) {
   for (INDEX step = 0; step < steps; ++step) {
     const INDEX i = l.begin + (step * TEAM + lane) * N;
     kf_vec<C, N> v;
@@ -58,13 +67,13 @@ template <int N> KF_INLINE void scan(const Line& l, INDEX lane, INDEX steps, C c
         v[j] = mine;
       }
     }
-    const C below = carry + kf_block_scan<THREADS, TEAM>(mine, C(0), Plus(), all);
+    const C below = carry.lost() + kf_block_scan<THREADS, TEAM>(mine, C(0), Plus(), all);
     if (i < l.end) {
 #pragma unroll
-      for (int j = 0; j < N; ++j) v[j] = below + v[j];
+      for (int j = 0; j < N; ++j) v[j] = carry.high + (below + v[j]);
       kf_store(l.out + i * (N > 1 ? 1 : l.to), kf_narrow<OUT>(v));
     }
-    carry = carry + all;
+    carry.add(all);
   }
 }
 
@@ -89,10 +98,10 @@ KF_KERNEL(THREADS) void kf_main(
 // @walks
   const INDEX item = INDEX(blockIdx.x) * TEAMS + INDEX(threadIdx.x / TEAM), lane = threadIdx.x % TEAM;
   const Line l = line(out, self, elements, item, rows, length, to, from);
-  C carry = C(0);
+  Sum<C> carry;
 #if PARTS > 1
-  for (INDEX p = lane; p < item % PARTS && item < rows * PARTS; p += TEAM) carry = carry + parts[item - item % PARTS + p];
-  carry = kf_block_fold<THREADS, TEAM>(carry, Plus());
+  for (INDEX p = lane; p < item % PARTS && item < rows * PARTS; p += TEAM) carry.add(parts[item - item % PARTS + p]);
+  carry = {kf_block_fold<THREADS, TEAM>(carry.value(), Plus()), C(0)};
 #endif
   const INDEX each = (length + PARTS * VEC - 1) / (PARTS * VEC) * VEC;
   if (VEC > 1 && aligned_tensor<VEC>(self) && aligned_tensor<VEC>(out)) scan<VEC>(l, lane, (each + TEAM * VEC - 1) / (TEAM * VEC), carry);

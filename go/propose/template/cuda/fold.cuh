@@ -14,3 +14,17 @@ template <int Count> KF_INLINE C folded(kf_vec<C, Count> v) {
     for (int j = 0; j < half; ++j) v[j] = Fold()(v[j], v[j + half]);
   return v[0];
 }
+// @include sum.cuh
+
+// The fold of a long run, which takes some elements at a time, folded in pairs: an addition that loses nothing for all of them together.
+struct Run {
+#if MAXIMUM
+  C most = start();
+  KF_INLINE void add(C x) { most = Fold()(most, x); }
+  KF_INLINE C value() const { return most; }
+#else
+  Sum<C> sum;
+  KF_INLINE void add(C x) { sum.add(x); }
+  KF_INLINE C value() const { return sum.value(); }
+#endif
+};

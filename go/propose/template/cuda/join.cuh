@@ -5,10 +5,10 @@ KF_KERNEL(128) void kf_join(
 ) {
 // @joined
   const INDEX o = INDEX(blockIdx.x) * 4 + INDEX(threadIdx.x / 32);
-  C x = start();
+  Run run;
   if (o < outputs)
-    for (int p = threadIdx.x % 32; p < PARTS; p += 32) x = Fold()(x, parts[o * PARTS + p]);
-  x = kf_warp_fold(x, Fold());
+    for (int p = threadIdx.x % 32; p < PARTS; p += 32) run.add(parts[o * PARTS + p]);
+  const C x = kf_warp_fold(run.value(), Fold());
   if (o < outputs && threadIdx.x % 32 == 0) {
     INDEX at[2];
     elements.find(o, at);

@@ -24,12 +24,15 @@ struct Statistics { A mean, rstd; };
 KF_INLINE Statistics statistics(const kf_vec<A, VEC> (&v)[ITEMS], int t, int n, A eps) {
   A mean = 0, squares;
   if constexpr (RMS) {
-    A sum = 0;
+    A sum[ITEMS];
 #pragma unroll
-    for (int i = 0; i < ITEMS; ++i)
+    for (int i = 0; i < ITEMS; ++i) {
+      A squared[VEC];
 #pragma unroll
-      for (int e = 0; e < VEC; ++e) sum += v[i][e] * v[i][e];
-    squares = team(sum, kf_sum_of());
+      for (int e = 0; e < VEC; ++e) squared[e] = v[i][e] * v[i][e];
+      sum[i] = total<VEC>(squared);
+    }
+    squares = team(total<ITEMS>(sum), kf_sum_of());
     if constexpr (SPREADS)
       if (__any_sync(0xffffffffu, !is_finite(squares))) {
         A rest = 0;  // NaN where an element is infinite

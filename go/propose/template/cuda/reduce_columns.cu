@@ -5,7 +5,8 @@
 // joins: no atomics, so the same bits every time. Bound: one read of the input.
 // Works for: any dims and strides; where columns are not whole vectors, VEC is 1.
 // Parameters the tree may change: VEC, COLS, UNROLL, PARTS, THREADS.
-// Numerics: in C, in UNROLL * THREADS / COLS partial results joined pairwise; a NaN makes the maximum NaN.
+// Numerics: in C. UNROLL rows are folded in pairs, then added to their column's run, which keeps what it rounds off; those of the threads of a column are
+// joined in pairs. A NaN makes the maximum NaN.
 
 // @include walk.cuh
 // @include fold.cuh
@@ -13,6 +14,16 @@
 constexpr int OUTPUT = 1;  // which operand of the kept dims' walk is the output
 constexpr int ROWS = THREADS / COLS, LAST = kf_least(ROWS, 8);
 
+// Adds those of UNROLL vectors that there are, each element to its column's run.
+template <int N, class There> KF_INLINE void add(Run (&run)[N], const kf_vec<IN, N> (&v)[UNROLL], There there) {
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    kf_vec<C, UNROLL> x;
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u) x[u] = there(u) ? C(kf_of(v[u][j])) : start();
+    run[j].add(folded(x));
+  }
+}
 template <int N> KF_INLINE void columns(C* shared, const IN* self, OUT* out, C* parts, const Walk<2, DIMS>& kept, const Walk<2, DIMS>& elements,
                                         const Walk<1, ROW_DIMS>& rows, INDEX length, INDEX outputs, INDEX numel) {
   const INDEX x = threadIdx.x % COLS, y = threadIdx.x / COLS, part = blockIdx.y;
@@ -20,11 +31,7 @@ template <int N> KF_INLINE void columns(C* shared, const IN* self, OUT* out, C* 
   // With N below VEC there are more columns than the grid was made for.
   for (INDEX block = blockIdx.x; block * COLS < all; block += gridDim.x) {
     const INDEX column = block * COLS + x;
-    kf_vec<C, N> sum[UNROLL];
-#pragma unroll
-    for (int u = 0; u < UNROLL; ++u)
-#pragma unroll
-      for (int j = 0; j < N; ++j) sum[u][j] = start();
+    Run run[N];
     if (column < all) {
       INDEX at[2], row[1];
       kept.find(column, at);
@@ -37,10 +44,7 @@ template <int N> KF_INLINE void columns(C* shared, const IN* self, OUT* out, C* 
           rows.find(r + u * ROWS, row);
           v[u] = kf_load<N>(in + row[0]);
         }
-#pragma unroll
-        for (int u = 0; u < UNROLL; ++u)
-#pragma unroll
-          for (int j = 0; j < N; ++j) sum[u][j] = Fold()(sum[u][j], C(kf_of(v[u][j])));
+        add(run, v, [](int) { return true; });
       }
       if (r < end) {  // what is left of a step, in flight together too
         kf_vec<IN, N> v[UNROLL];
@@ -50,25 +54,17 @@ template <int N> KF_INLINE void columns(C* shared, const IN* self, OUT* out, C* 
           rows.find(r + u * ROWS, row);
           v[u] = kf_load<N>(in + row[0]);
         }
-#pragma unroll
-        for (int u = 0; u < UNROLL; ++u) {
-          if (r + u * ROWS >= end) break;
-#pragma unroll
-          for (int j = 0; j < N; ++j) sum[u][j] = Fold()(sum[u][j], C(kf_of(v[u][j])));
-        }
+        add(run, v, [&](int u) { return r + u * ROWS < end; });
       }
     }
+    C sum[N];
 #pragma unroll
-    for (int half = UNROLL / 2; half > 0; half /= 2)
-#pragma unroll
-      for (int u = 0; u < half; ++u)
-#pragma unroll
-        for (int j = 0; j < N; ++j) sum[u][j] = Fold()(sum[u][j], sum[u + half][j]);
+    for (int j = 0; j < N; ++j) sum[j] = run[j].value();
     // In halves down to LAST threads a column; then a thread has a column of one element. The step between lines keeps its accesses in all banks.
     constexpr int LINE = COLS + (N > 1 ? 32 / N : 0);
     auto keep = [&](int line) {
 #pragma unroll
-      for (int j = 0; j < N; ++j) shared[(line * N + j) * LINE + x] = sum[0][j];
+      for (int j = 0; j < N; ++j) shared[(line * N + j) * LINE + x] = sum[j];
     };
 #pragma unroll
     for (int half = ROWS / 2; half >= LAST; half /= 2) {
@@ -76,7 +72,7 @@ template <int N> KF_INLINE void columns(C* shared, const IN* self, OUT* out, C* 
       __syncthreads();
       if (y < half) {
 #pragma unroll
-        for (int j = 0; j < N; ++j) sum[0][j] = Fold()(sum[0][j], shared[((y + half) * N + j) * LINE + x]);
+        for (int j = 0; j < N; ++j) sum[j] = Fold()(sum[j], shared[((y + half) * N + j) * LINE + x]);
       }
     }
     if (y < LAST) keep(y);

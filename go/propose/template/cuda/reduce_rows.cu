@@ -5,39 +5,35 @@
 // Bound: one read of the input.
 // Works for: any dims and strides. A row in one run may begin and end anywhere; rows of several runs are whole vectors, or VEC is 1.
 // Parameters the tree may change: VEC, TEAM, UNROLL, PARTS.
-// Numerics: in C, in TEAM * UNROLL * VEC partial results joined pairwise; a NaN makes the maximum NaN.
+// Numerics: in C. A thread's UNROLL vectors in flight are folded in pairs, then added to its run, which keeps what it rounds off; those of the team are
+// joined in pairs. A NaN makes the maximum NaN.
 
 // @include walk.cuh
 // @include fold.cuh
 
 constexpr int OUTPUT = 0;  // which operand of the kept dims' walk is the output
 
+template <int N> KF_INLINE C vector(const kf_vec<IN, N>& v) {
+  kf_vec<C, N> x;
+#pragma unroll
+  for (int j = 0; j < N; ++j) x[j] = C(kf_of(v[j]));
+  return folded(x);
+}
 // N elements at a time: those of `count` that are this thread's.
 template <int N, class At> KF_INLINE C some(const IN* in, INDEX first, INDEX count, At at) {
-  kf_vec<C, N> sum[UNROLL];
-#pragma unroll
-  for (int u = 0; u < UNROLL; ++u)
-#pragma unroll
-    for (int j = 0; j < N; ++j) sum[u][j] = start();
+  Run run;
   INDEX i = first;
   for (; i + (UNROLL - 1) * TEAM < count; i += UNROLL * TEAM) {
     kf_vec<IN, N> v[UNROLL];
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) v[u] = kf_load<N>(in + at(i + u * TEAM));
+    kf_vec<C, UNROLL> all;
 #pragma unroll
-    for (int u = 0; u < UNROLL; ++u)
-#pragma unroll
-      for (int j = 0; j < N; ++j) sum[u][j] = Fold()(sum[u][j], C(kf_of(v[u][j])));
+    for (int u = 0; u < UNROLL; ++u) all[u] = vector(v[u]);
+    run.add(folded(all));
   }
-  for (; i < count; i += TEAM) {
-    const kf_vec<IN, N> v = kf_load<N>(in + at(i));
-#pragma unroll
-    for (int j = 0; j < N; ++j) sum[0][j] = Fold()(sum[0][j], C(kf_of(v[j])));
-  }
-  kf_vec<C, UNROLL> all;
-#pragma unroll
-  for (int u = 0; u < UNROLL; ++u) all[u] = folded(sum[u]);
-  return folded(all);
+  for (; i < count; i += TEAM) run.add(vector(kf_load<N>(in + at(i))));
+  return run.value();
 }
 
 KF_KERNEL(THREADS) void kf_main(

@@ -4,7 +4,7 @@
 // each thread folds a row from there. Bound: one read of the input.
 // Works for: rows of at most LONGEST elements in one run; outputs side by side.
 // Parameters the tree may change: VEC, THREADS, UNROLL.
-// Numerics: in C, eight elements at a time, pairwise; a NaN makes the maximum NaN.
+// Numerics: in C, eight elements at a time, pairwise, in a run that keeps what it rounds off; a NaN makes the maximum NaN.
 
 // @include fold.cuh
 
@@ -33,17 +33,17 @@ KF_KERNEL(THREADS) void kf_main(
     __syncthreads();
     if (INDEX(threadIdx.x) < mine) {
       const IN* row = rows + INDEX(threadIdx.x) * length;
-      C x = start();
+      Run run;
       INDEX i = 0;
       for (; i + 8 <= length; i += 8) {
         kf_vec<C, 8> v;
 #pragma unroll
         for (int j = 0; j < 8; ++j) v[j] = C(kf_of(row[i + j]));
-        x = Fold()(x, folded(v));
+        run.add(folded(v));
       }
       C rest = start();
       for (; i < length; ++i) rest = Fold()(rest, C(kf_of(row[i])));
-      out[first + INDEX(threadIdx.x)] = finish(Fold()(x, rest), outputs, numel);
+      out[first + INDEX(threadIdx.x)] = finish(Fold()(run.value(), rest), outputs, numel);
     }
     __syncthreads();
   }

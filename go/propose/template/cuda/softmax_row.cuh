@@ -23,7 +23,7 @@ KF_KERNEL(THREADS) void kf_main(
     for (int e = 0; e < VEC; ++e) most = most_of(most, v[i][e]);
   most = team(most, Most());
   const A base = base_of(most);
-  A sum = 0;
+  A sums[ITEMS];
 #pragma unroll
   for (int i = 0; i < ITEMS; ++i) {
     A part[VEC];
@@ -32,9 +32,9 @@ KF_KERNEL(THREADS) void kf_main(
       part[e] = power(v[i][e] - base);
       if constexpr (!LOG) v[i][e] = part[e];
     }
-    sum += total<VEC>(part);
+    sums[i] = total<VEC>(part);
   }
-  sum = team(sum, kf_sum_of());
+  const A sum = team(total<ITEMS>(sums), kf_sum_of());
   if (!valid) return;
   const Finish finish(Part{most, sum});
 #pragma unroll
