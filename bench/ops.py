@@ -141,8 +141,7 @@ class Bench:
         names = self.packs() if self.args.recheck else self.left()
         for name in names:
             todo.put(name)
-        several = self.args.devices.split(",")
-        devices: list[str | None] = list(several) if len(several) > 1 else [None]
+        devices: list[str | None] = list(self.args.devices.split(",")) if self.args.devices else [None]
         lanes = [threading.Thread(target=self._lane, args=(todo, d), daemon=True) for d in devices]
         for lane in lanes:
             lane.start()
@@ -322,7 +321,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     add("--home", type=Path, help="folder of packs, stores and caches (default: build/bench-ops/DEVICE)")
     add("--only", default="*", metavar="PATTERN", help="cases whose name holds this, or fits it with * and ?")
     add("--without", nargs="*", choices=WAYS, default=[], help="ways that are left out")
-    add("--devices", default="0", help="GPUs that share the rows, as 0,1")
+    add("--devices", default="", help="GPUs that share the rows, as 0,1 (default: the current one)")
     add("--cases", type=Path, help="a file whose cases() returns other cases (ops_cases.Case)")
     add("--candidates", type=int, help="an operator, at most")
     add("--search-s", type=float, help="seconds of the search of a case")

@@ -9,6 +9,7 @@ What a call, a compiler or a candidate does to this process happens here, and be
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import importlib.util
 import json
 import os
@@ -29,12 +30,13 @@ from ops_cases import Case
 from ops_time import Way
 
 import kernelforge
-from kernelforge import _ext, _roof
+from kernelforge import _ext, _roof, _studies
 from kernelforge._place import Place, place_of
 from kernelforge.errors import KernelForgeError
 
 # The one that may run out of time goes first: what it leaves is reset, and the other would be compiled again.
 MODES = {"autotune": "max-autotune-no-cudagraphs", "inductor": None}
+REFUSED = 3  # of an operator, whose words are kept
 VENDOR = "eager is kept: linear, convolution and attention stay with their libraries"
 
 Row = dict[str, Any]
@@ -184,6 +186,7 @@ class Measure:
             "operators": [
                 {k: r.get(k) for k in ("op", "ratio", "low", "served", "verdicts")} for r in data["rows"]
             ],
+            **_tried(name),
             "seconds": data["seconds"],
             "asked": {k: self.settings[k] for k in ("candidates", "search_s", "processes")},
         }
@@ -314,6 +317,19 @@ class Measure:
         }
 
 
+def _tried(study: str) -> dict[str, Any]:
+    """Return the best candidate of each operator that was searched, and the words of the first ones that were refused."""
+    best, refused = [], []
+    for run in _studies.load(study, None)["runs"]:
+        judged = sorted(run["nodes"][1:], key=lambda n: n["cost"])  # node 0 is eager
+        good = [n for n in judged if n["status"] == "ok"][:1]
+        best += [{"op": run["overload"], **{k: n[k] for k in ("family", "params", "cost")}} for n in good]
+        for n in [n for n in judged if n["status"] != "ok"][:REFUSED]:
+            words = _studies.node(study, run["card"], n["node"], None)["verdict"]["detail"][:300]
+            refused.append({k: n[k] for k in ("family", "params", "status")} | {"detail": words})
+    return {"best": best, "refused": refused}
+
+
 def hits_of(case: Case, first: list[torch.Tensor]) -> int:
     """Return how many operators of the call, where it stands, are served now."""
     inputs = [x.clone() for x in first]
@@ -355,6 +371,7 @@ def main() -> int:
     settings = json.loads(sys.argv[1])
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # compilers print
+    faulthandler.register(signal.SIGUSR1, all_threads=False)  # the parent asks so where a call hangs
 
     def say(**words: Any) -> None:
         print(json.dumps(words), file=answers, flush=True)

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+
+STAND_S, FRAMES = 0.5, 6  # for a child that does not answer to say where it is
+END_S = 10.0  # for one that has closed its answers to end
 
 Row = dict[str, Any]
 
@@ -79,15 +83,33 @@ class Child:
             try:
                 line = self._lines.get(timeout=max(until - time.monotonic(), 0.01))
             except queue.Empty:
+                at = self._stands()
                 self.end()
-                raise Ended(doing, f"no answer within {seconds:.0f} s") from None
+                raise Ended(doing, f"no answer within {seconds:.0f} s{at}") from None
             if line is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(END_S)  # its own end says more than ours
                 self.end()
                 raise Ended(doing, self._tail())
             said = json.loads(line)
             doing = said.get("doing", doing)
             if key in said:
                 return said[key]
+
+    def _stands(self) -> str:
+        """Return where the child's main thread is, as ` (in a, b)` with the innermost first: the words of faulthandler, which ops_child.py has registered."""
+        self._errors.seek(0, os.SEEK_END)
+        before = self._errors.tell()
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGUSR1)
+        time.sleep(STAND_S)
+        self._errors.seek(before)
+        found = re.findall(r'File ".*?([^/"]+)", line (\d+) in (\S+)', self._errors.read())
+        return (
+            f" (in {', '.join(f'{name} {file}:{line}' for file, line, name in found[:FRAMES])})"
+            if found
+            else ""
+        )
 
     def _tail(self) -> str:
         code = self._process.wait()

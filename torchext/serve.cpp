@@ -140,6 +140,8 @@ Served serve(const OpEntry& entry, Call& call, at::Tensor* fresh, const at::Tens
   if (written != nullptr) call.targets(written, outputs);
   call.finish();
   if (call.reason() != Reason::kServed) return {call.reason()};
+  // Eager's result lies where the first argument does in a copy of all its memory; a served one begins its own.
+  if ((entry.marks & kFromStart) != 0 && call.slot(0).storage_offset() != 0) return {Reason::kRule};
 
   const kfr_plan* plan = kfr_lookup(entry.id, call.device(), call.words().data(), call.words().count());
   if (plan == nullptr) return {Reason::kNoMatch};

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import kernelforge
 from handmade import record
 from serving import alone, close, eager, fallbacks, hits, serving
 
@@ -61,6 +62,16 @@ def test_views_are_served_by_their_own_plan_with_eagers_strides(view):
         assert hits("aten::relu") == 1
     assert torch.equal(got, expected)
     assert got.stride() == expected.stride()
+
+
+def test_a_result_that_keeps_its_place_in_the_memory_is_eagers():
+    at = torch.randn(5, 4, 6)[2]
+    with serving(lambda: torch.ops.aten.copy(X, Y), only="aten::copy"):
+        assert torch.equal(torch.ops.aten.copy(X, Y), Y) and hits("aten::copy") == 1
+        kernelforge.stats(reset=True)
+        got = torch.ops.aten.copy(at, Y)
+        assert torch.equal(got, Y) and got.storage_offset() == at.storage_offset() == 48
+        assert alone("aten::copy") == "rule"
 
 
 def test_empty_tensors_run_on_eager():

@@ -52,4 +52,4 @@ def test_rows_of_a_device_have_every_way(run):
     )
     again = run("--recheck")
     for name, r in again.items():
-        assert bool(r["served"]) == bool(r.get("recheck_ratio")), name
+        assert bool(r["served"]) == bool(r.get("recheck_ratio")), (name, r.get("recheck_why"))
