@@ -6,7 +6,8 @@
 One study in a store and a compile cache of its own, so that nothing is taken from earlier runs: googlenet (float32, batch 4) on the host, resnet50
 (float16, channels_last, batch 256) on CUDA; random weights. On CUDA the study goes on where nothing is left to gain (`min_gain` 0), also past the roof,
 since its first candidates are near it and a handful of them would say nothing. `referee` tells what its tasks took, `spent` what the steps of the study
-did (those of the referee among them): finalists are proved in `confirm`, which is part of the wall time. Candidates a minute are the distinct binaries
+did (those of the referee among them) and `parts` where their seconds went (go/judge/account.go): finalists are proved in `confirm`, which is part of the
+wall time. Candidates a minute are the distinct binaries
 that reached a verdict, over the wall time of the search.
 The worker's memory is what it holds beside the shared tensors (anonymous pages, sampled every 20 ms; on CUDA the driver's own are among them); the
 core's is what its Go runtime has taken from the system. The file is written after the search and again after the respawns; a run that finds the
@@ -111,18 +112,39 @@ def timed_tasks() -> dict[str, list[float]]:
     return taken
 
 
-def spent_by_step() -> dict[str, list[float]]:
-    """Have the study's own account kept: return the seconds by step ("prepare", "judge", "confirm", "model"), which fill as it runs."""
+class Spent:
+    """What one step of the study took: how often, seconds, and how many of them went where."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.parts: dict[str, float] = {}
+
+    def add(self, data: dict[str, Any]) -> None:
+        self.seconds.append(data["seconds"])
+        for part, seconds in data.get("parts", {}).items():
+            self.parts[part] = self.parts.get(part, 0.0) + seconds
+
+    def row(self) -> dict[str, Any]:
+        parts = dict(sorted(self.parts.items(), key=lambda p: -p[1]))
+        return {
+            "times": len(self.seconds),
+            "total_s": sum(self.seconds),
+            **({"parts_s": parts} if parts else {}),
+        }
+
+
+def spent_by_step() -> dict[str, Spent]:
+    """Have the study's own account kept: return what its steps took ("prepare", "judge", "confirm", "model"), which fills as it runs."""
     from kernelforge import _core
 
-    spent: dict[str, list[float]] = {}
+    spent: dict[str, Spent] = {}
     call = _core.call
 
     def watched(operation: str, **request: Any) -> dict[str, Any]:
         answer = call(operation, **request)
         for event in answer["events"] if operation == "study.poll" else ():
             if event["kind"] == "spend" and "seconds" in event["data"]:
-                spent.setdefault(event["data"]["what"], []).append(event["data"]["seconds"])
+                spent.setdefault(event["data"]["what"], Spent()).add(event["data"])
         return answer
 
     _core.call = watched
@@ -172,7 +194,6 @@ def search(target: str, budget_s: float, home: Path) -> dict[str, Any]:
             if verdict.get("compile_ms"):
                 compile_ms.append(verdict["compile_ms"])
     seconds = report["seconds"]["search"]
-    quantiles = statistics.quantiles(compile_ms, n=20)
     return {
         "env": report["env"],
         "target": target,
@@ -181,16 +202,31 @@ def search(target: str, budget_s: float, home: Path) -> dict[str, Any]:
         "verdicts": statuses,
         "search_s": seconds,
         "candidates_per_min": len(judged_s) / seconds * 60,
-        "judge_s_p50": statistics.median(judged_s),
+        "judge_s_p50": quantile(judged_s, 0.5),
         "seconds": report["seconds"],
         "referee": {kind: {"tasks": len(s), "total_s": sum(s)} for kind, s in sorted(taken.items())},
-        "spent": {what: {"times": len(s), "total_s": sum(s)} for what, s in sorted(spent.items())},
+        "spent": {what: s.row() for what, s in sorted(spent.items())},
         "compiles": len(compile_ms),
-        "compile_ms_p50": statistics.median(compile_ms),
-        "compile_ms_p95": quantiles[18],
+        "compile_ms_p50": quantile(compile_ms, 0.5),
+        "compile_ms_p95": quantile(compile_ms, 0.95),
+        **({} if compile_ms else {"compile_why": "no candidate was compiled: the budget was too short"}),
         "core_mb": _core.call("version")["memory_bytes"] / 2**20,
         "worker_mb": sampler.most,
     }
+
+
+def quantile(values: list[float], part: float) -> float | None:
+    """Return the value below which this part of the values lies, null of none.
+
+    Example:
+        >>> quantile([1.0, 3.0], 0.5), quantile([2.0], 0.95), quantile([], 0.5)
+        (2.0, 2.0, None)
+    """
+    if part == 0.5 and values:
+        return statistics.median(values)
+    if len(values) < 2:
+        return values[0] if values else None
+    return statistics.quantiles(values, n=20)[round(20 * part) - 1]
 
 
 def respawn(target: str) -> dict[str, Any]:
@@ -246,7 +282,11 @@ def ablation(path: Path) -> dict[str, Any]:
 
 def tell(figures: dict[str, Any], target: str) -> None:
     for name, got, most in (
-        ("compile p50, s", figures["compile_ms_p50"] / 1e3, COMPILE_P50_S[target]),
+        (
+            "compile p50, s",
+            None if figures["compile_ms_p50"] is None else figures["compile_ms_p50"] / 1e3,
+            COMPILE_P50_S[target],
+        ),
         ("crash or hang to the next candidate, s", figures["respawn_s"], RESPAWN_S),
         ("core, MB", figures["core_mb"], MEMORY_MB),
         ("worker, MB", figures["worker_mb"], MEMORY_MB),

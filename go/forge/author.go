@@ -230,7 +230,7 @@ func (r *run) ready(ctx context.Context) (*flight, error) {
 			return nil, cancelled(ctx)
 		}
 	}
-	waited := r.spend(r.flights[0], "wait", r.now().Sub(began).Seconds())
+	waited := r.spend(r.flights[0], "wait", r.now().Sub(began).Seconds(), nil)
 	if err := r.append(r.card.ID, waited); err != nil {
 		return nil, err
 	}

@@ -179,7 +179,7 @@ func (r *run) keep(c judge.Confirmation, seconds float64) error {
 		return card.Fail(card.CodeJudge, "", "confirm a finalist of `%s`: the judge named node %d (expected 1 to %d)", r.card.ID, c.Node, len(r.nodes)-1)
 	}
 	entries := []store.Entry{
-		{Kind: store.KindSpend, Data: spendEvent{What: "confirm", Seconds: seconds}},
+		{Kind: store.KindSpend, Data: spendEvent{What: "confirm", Seconds: seconds, Parts: r.took()}},
 		{Kind: store.KindSamples, Data: samplesEvent{Variant: c.Variant, Node: c.Node, Accepted: c.Accepted, Decision: c.Decision,
 			Measured: measuredOf(c), Detail: c.Detail}},
 	}

@@ -111,7 +111,7 @@ func (r *run) settle(ctx context.Context, f *flight) (ended bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	spent := r.spend(f, "judge", r.now().Sub(began).Seconds())
+	spent := r.spend(f, "judge", r.now().Sub(began).Seconds(), r.took())
 	if f.slow() && verdict.Status != card.OK {
 		return r.failed(ctx, f, propose.Attempt{Candidate: p.candidate, Verdict: verdict}, "", spent)
 	}
@@ -148,9 +148,17 @@ func (r *run) enter(f *flight, candidate card.Candidate, verdict card.Verdict, e
 }
 
 // spend makes the event of seconds that went by for a flight, and counts them.
-func (r *run) spend(f *flight, what string, seconds float64) store.Entry {
+func (r *run) spend(f *flight, what string, seconds float64, parts map[string]float64) store.Entry {
 	r.spentNow += seconds
-	return store.Entry{Kind: store.KindSpend, Data: spendEvent{What: what, Seconds: seconds, Author: r.sources[f.selection.Source].name}}
+	return store.Entry{Kind: store.KindSpend, Data: spendEvent{What: what, Seconds: seconds, Author: r.sources[f.selection.Source].name, Parts: parts}}
+}
+
+// took asks the judge where the seconds went since it was last asked, if it keeps account of them.
+func (w *work) took() map[string]float64 {
+	if told, ok := w.theJudge.(interface{ Took() map[string]float64 }); ok {
+		return told.Took()
+	}
+	return nil
 }
 
 // drop ends a flight without a node. With closed its source has nothing more below that parent.

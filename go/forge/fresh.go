@@ -46,7 +46,8 @@ func (w *work) freshly(ctx context.Context) error {
 		return err
 	}
 	// In one step: a study that is killed here serves its winners again when it is resumed, or has all answers.
-	entries := []store.Entry{{Kind: store.KindSpend, Data: spendEvent{What: "confirm", Seconds: w.now().Sub(began).Seconds()}}}
+	seconds = w.now().Sub(began).Seconds()
+	entries := []store.Entry{{Kind: store.KindSpend, Data: spendEvent{What: "confirm", Seconds: seconds, Parts: map[string]float64{"fresh": seconds}}}}
 	for _, winner := range winners {
 		fresh, why, err := served.of(winner.ID)
 		if err != nil {

@@ -84,6 +84,8 @@ type spendEvent struct {
 	USD     float64 `json:"usd"`
 	Author  string  `json:"author,omitempty"` // on whom, if it is not the first source
 	*Call           // of "call"; of "lost" its tokens: of an attempt that gave no reply
+
+	Parts map[string]float64 `json:"parts,omitempty"` // of "judge" and "confirm": where the seconds went, as the judge accounts for them
 }
 
 // Measured is what a confirmation measured: eager time / our time over cold data, with the interval that decided. The claim is Low.

@@ -3,6 +3,7 @@ package judge
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/compile"
@@ -53,6 +54,7 @@ func (j *Judge) compile(ctx context.Context, candidate card.Candidate) (compile.
 	b := j.ahead[candidate.ID]
 	delete(j.ahead, candidate.ID)
 	j.mutex.Unlock()
+	defer j.account.since(partCompile, time.Now())
 	if b == nil {
 		return j.build(ctx, candidate)
 	}

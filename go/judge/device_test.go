@@ -65,7 +65,7 @@ func TestAFailureReplacesTheWorkerByOneThatWasReady(t *testing.T) {
 	b.open(t)
 	b.verdict(t, deviceKernel(good))
 	first := b.judge.workers.live
-	if b.judge.workers.spare == nil {
+	if len(b.judge.workers.spares) == 0 {
 		t.Fatal("no worker is made ready")
 	}
 	b.verdict(t, onDeviceHead+"}") // wrong
@@ -137,6 +137,19 @@ func TestAFinalistGetsAFreshWorker(t *testing.T) {
 	finalists := b.judge.workers.live
 	if finalists == before {
 		t.Error("the finalist ran in the search's worker")
+	}
+	if n := len(b.judge.workers.spares); n != sparesOfFinalists {
+		t.Errorf("%d workers are made ready for the next finalists (expected %d)", n, sparesOfFinalists)
+	}
+	b.judge.workers.leaving.Wait()
+	if _, _, err := before.runner.Telemetry(t.Context(), time.Second); err == nil {
+		t.Error("the search's worker lives on beside the finalist's")
+	}
+	if took := b.judge.Took(); !(took[partServe] > 0 && took[partCheck] > 0 && took[partRun] > 0 && took[partLoad] > 0 && took[partTime] > 0 && took[partEager] > 0) {
+		t.Errorf("the judge's account of its time: %v", took)
+	}
+	if took := b.judge.Took(); len(took) != 0 {
+		t.Errorf("what was told is told again: %v", took)
 	}
 	if _, err := b.judge.Confirm(t.Context(), b.card, []Finalist{{Node: 1, Candidate: candidate, Variant: "v0"}}); err != nil {
 		t.Fatal(err)

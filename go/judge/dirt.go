@@ -27,13 +27,13 @@ func (t *trial) dirtOf(turn int) (dirt worker.Dirt, before int) {
 }
 
 // loadDirt gives a worker the kernels that leave dirt on its device, once in its life. Nothing of a candidate is in it yet.
-func (s *session) loadDirt(ctx context.Context, image []byte) error {
+func (s *session) loadDirt(ctx context.Context, on runner, image []byte) error {
 	if image == nil || s.before != nil {
 		return nil
 	}
 	s.before = map[worker.Dirt]int{}
 	for _, dirt := range []worker.Dirt{worker.DirtNaN, worker.DirtLarge} {
-		kernel, err := s.runner.Load(ctx, loadLimit, dirtPlan(dirt), image)
+		kernel, err := on.Load(ctx, loadLimit, dirtPlan(dirt), image)
 		if err != nil {
 			return err
 		}

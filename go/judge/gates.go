@@ -108,24 +108,24 @@ type trial struct {
 // begin takes a worker, gives it the card's buffers and loads the candidate for each variant: the image check is csrc's, at the load. Loading
 // runs nothing of the image, so a worker that had served others and is found dead at it is replaced once, and nobody is blamed.
 func (j *Judge) begin(ctx context.Context, c *card.Card, open *opened, candidate card.Candidate, image []byte, variants []card.Variant, fresh bool) (*trial, error) {
-	fit := anyWorker
+	fit, spares := anyWorker, sparesOfSearch
 	if fresh {
-		fit = aloneWith(candidate.ID)
+		fit, spares = aloneWith(candidate.ID), sparesOfFinalists
 	}
 	for ; ; fit = unusedWorker {
 		var s *session
 		err := twice(func() (err error) {
-			s, err = j.session(ctx, c, open, fit)
+			s, err = j.session(ctx, c, open, fit, spares)
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
-		t := &trial{judge: j, card: c, open: open, session: s, worker: s.runner, final: fresh, variants: variants, id: candidate.ID,
+		t := &trial{judge: j, card: c, open: open, session: s, worker: clockedWorker{s.runner, j.account}, final: fresh, variants: variants, id: candidate.ID,
 			kernels: map[string]int{}, runUS: map[string]float64{}, names: bufferNames(c, open.prepared)}
 		served := s.used
 		s.ran(candidate.ID, fresh)
-		if err = s.loadDirt(ctx, j.target.dirt()); err != nil {
+		if err = s.loadDirt(ctx, t.worker, j.target.dirt()); err != nil {
 			t.end(ctx, false)
 			return nil, fmt.Errorf("load the kernel of ours that leaves dirt: %w", err)
 		}
@@ -141,13 +141,17 @@ func (j *Judge) begin(ctx context.Context, c *card.Card, open *opened, candidate
 }
 
 // session gives a worker that has the card's buffers. One that died while it waited is replaced: no candidate is to blame.
-func (j *Judge) session(ctx context.Context, c *card.Card, open *opened, fit func(*session) bool) (*session, error) {
+func (j *Judge) session(ctx context.Context, c *card.Card, open *opened, fit func(*session) bool, spares int) (*session, error) {
 	for {
-		s, err := j.workers.take(ctx, fit)
+		began := time.Now()
+		s, err := j.workers.take(ctx, fit, spares)
+		j.account.since(partWorker, began)
 		if err != nil {
 			return nil, err
 		}
+		began = time.Now()
 		err = s.use(ctx, c, open.prepared)
+		j.account.since(partMap, began)
 		if err == nil {
 			return s, nil
 		}

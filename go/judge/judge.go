@@ -64,6 +64,8 @@ type Judge struct {
 	ahead map[string]*begun // compiles that were begun before their candidates' turn
 	group sync.WaitGroup    // of those compiles
 	band  band              // of the reference kernel's cross-process ratio; under lease
+
+	account *account
 }
 
 // runner is what a judge needs of worker.Worker.
@@ -141,7 +143,8 @@ func New(config Config, referee Referee) (*Judge, error) {
 }
 
 func assemble(config Config, referee Referee, on target, all *workers, scratch *Scratch) *Judge {
-	return &Judge{config: config, referee: referee, target: on, workers: all, quiet: all.quiet, scratch: scratch, patience: usualPatience, cards: map[string]*opened{},
+	times := &account{}
+	return &Judge{config: config, referee: clockedReferee{referee, times}, account: times, target: on, workers: all, quiet: all.quiet, scratch: scratch, patience: usualPatience, cards: map[string]*opened{},
 		ahead: map[string]*begun{}}
 }
 

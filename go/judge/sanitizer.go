@@ -40,6 +40,7 @@ func (j *Judge) sanitize(ctx context.Context, c *card.Card, open *opened, candid
 	if open.sanitized[candidate.ID+v.ID] {
 		return "compute-sanitizer: clean", nil
 	}
+	defer j.account.since(partSanitizer, time.Now())
 	for _, tool := range tools {
 		report := filepath.Join(j.scratch.Path, "sanitizer-"+tool+".log")
 		_ = os.Remove(report) // of the finalist before

@@ -112,8 +112,7 @@ func (m measured) dropped() string {
 
 // time measures one variant in interleaved blocks, with no compile of ours beside it.
 func (t *trial) time(ctx context.Context, v card.Variant, least int) (measured, error) {
-	t.judge.quiet.Lock()
-	defer t.judge.quiet.Unlock()
+	defer t.judge.hush()()
 	b := newBlocks(v, t)
 	var kept, all measuredBlocks
 	throttled, why := 0, ""

@@ -10,7 +10,7 @@ import (
 	"github.com/kernelforge/kernelforge/go/worker"
 )
 
-// workers starts workers, and on a target where that costs much keeps them: one that is fit to serve the next candidate, and one that is ready
+// workers starts workers, and on a target where that costs much keeps them: one that is fit to serve the next candidate, and some that are ready
 // to take its place. A worker is kept only while every candidate in it has passed: memory that a bad one has written is given up with its process.
 //
 // All methods but shutdown are called under the lease.
@@ -19,11 +19,19 @@ type workers struct {
 	reuse bool
 	quiet *sync.RWMutex // held for reading while a worker starts beside other work: a start takes a CPU and the device for 0.4 s
 
-	live  *session
-	spare chan started // holds one; nil: none is being started
-	stop  context.CancelFunc
-	life  context.Context
+	live    *session
+	spares  []chan started // started beforehand, or being started; each holds one
+	leaving sync.WaitGroup // workers that end beside other work
+	stop    context.CancelFunc
+	life    context.Context
 }
+
+// spares are started when none is left, side by side: one for the candidate after one that failed, two while finalists come, of whom each takes one.
+// Starts do not overlap with what is timed, so a finalist waits for one; two take little longer.
+const (
+	sparesOfSearch    = 1
+	sparesOfFinalists = 2
+)
 
 type started struct {
 	runner runner
@@ -48,7 +56,7 @@ func newWorkers(begin func(context.Context) (runner, error), reuse bool, quiet *
 
 // device asks a worker what its device is; the worker stays for the first candidate.
 func (w *workers) device(ctx context.Context) (*worker.Device, error) {
-	s, err := w.take(ctx, anyWorker)
+	s, err := w.take(ctx, anyWorker, sparesOfSearch)
 	if err != nil {
 		return nil, err
 	}
@@ -74,32 +82,44 @@ func (s *session) ran(id string, finalist bool) {
 	s.used, s.only = true, id
 }
 
-// take gives a worker that will do.
-func (w *workers) take(ctx context.Context, fit func(*session) bool) (*session, error) {
+// take gives a worker that will do. spares: so many are started if none is left.
+func (w *workers) take(ctx context.Context, fit func(*session) bool, spares int) (*session, error) {
 	if s := w.live; s != nil {
 		w.live = nil
 		if fit(s) {
 			return s, nil
 		}
-		s.runner.Kill()
+		w.retire(s)
 	}
 	runner, err := w.next(ctx)
 	if err != nil {
 		return nil, err
 	}
-	w.prepare()
+	w.prepare(spares)
 	return &session{runner: runner}, nil
+}
+
+// retire ends a worker that is healthy but not wanted any more, beside other work where that takes long: a driver needs 0.1 s and more to clear away
+// what a process had on its device. Never beside a measurement.
+func (w *workers) retire(s *session) {
+	if !w.reuse || !w.quiet.TryRLock() { // nothing is measured where this is called, so that the lock is free
+		s.runner.Kill()
+		return
+	}
+	w.leaving.Go(func() { // cannot panic: it sends a signal and waits
+		defer w.quiet.RUnlock()
+		s.runner.Kill()
+	})
 }
 
 // next is the worker that was started beforehand, or one that is started now.
 func (w *workers) next(ctx context.Context) (runner, error) {
-	spare := w.spare
-	if spare == nil {
+	if len(w.spares) == 0 {
 		return w.begin(ctx)
 	}
 	select {
-	case s := <-spare:
-		w.spare = nil
+	case s := <-w.spares[0]:
+		w.spares = w.spares[1:]
 		if s.err != nil {
 			return w.begin(ctx) // what hindered it may be over; if not, this says so
 		}
@@ -109,22 +129,24 @@ func (w *workers) next(ctx context.Context) (runner, error) {
 	}
 }
 
-// prepare starts the next worker beside whatever is done now, but never beside a measurement.
-func (w *workers) prepare() {
-	if !w.reuse || w.spare != nil {
+// prepare starts the next workers beside whatever is done now, but never beside a measurement.
+func (w *workers) prepare(count int) {
+	if !w.reuse || len(w.spares) > 0 {
 		return
 	}
-	spare := make(chan started, 1)
-	w.spare = spare
-	go func() { // cannot panic: it starts a process and hands it over
-		w.quiet.RLock()
-		defer w.quiet.RUnlock()
-		var s started
-		if s.err = w.life.Err(); s.err == nil {
-			s.runner, s.err = w.begin(w.life)
-		}
-		spare <- s
-	}()
+	for range count {
+		spare := make(chan started, 1)
+		w.spares = append(w.spares, spare)
+		go func() { // cannot panic: it starts a process and hands it over
+			w.quiet.RLock()
+			defer w.quiet.RUnlock()
+			var s started
+			if s.err = w.life.Err(); s.err == nil {
+				s.runner, s.err = w.begin(w.life)
+			}
+			spare <- s
+		}()
+	}
 }
 
 // give takes a worker back. One that is not fit any more ends.
@@ -136,8 +158,9 @@ func (w *workers) give(s *session, fit bool) {
 	w.live = s
 }
 
-// release unmaps a card's buffers, so that their owner can free them.
+// release unmaps a card's buffers, so that their owner can free them; those who had them are gone when it returns.
 func (w *workers) release(ctx context.Context, cardID string) {
+	w.leaving.Wait()
 	if s := w.live; s != nil && s.mapped == cardID {
 		if s.unmap(ctx) != nil {
 			w.live = nil
@@ -153,12 +176,13 @@ func (w *workers) shutdown() {
 		w.live.runner.Kill()
 		w.live = nil
 	}
-	if w.spare != nil {
-		if s := <-w.spare; s.err == nil {
+	for _, spare := range w.spares {
+		if s := <-spare; s.err == nil {
 			s.runner.Kill()
 		}
-		w.spare = nil
 	}
+	w.spares = nil
+	w.leaving.Wait()
 }
 
 // use gives the worker a card's buffers, if it does not have them.

@@ -1,4 +1,4 @@
-"""Cost tables and the comparison on them: bench/cost_tables.py, bench/ablation.py."""
+"""Cost tables and the comparison on them: bench/cost_tables.py, bench/ablation.py. And the figures of bench/search.py."""
 
 import argparse
 import gzip
@@ -15,6 +15,7 @@ sys.path.insert(0, str(BENCH))
 import ablation  # noqa: E402
 import cost_calls  # noqa: E402
 import cost_tables  # noqa: E402
+import search  # noqa: E402
 
 PARAMS = [
     {"name": "VEC", "values": [1, 2, 4], "default": 2},
@@ -119,3 +120,19 @@ def test_plot_has_a_line_for_each_policy(cards):
     svg = xml.dom.minidom.parseString(ablation.plot(cards, "a title"))
     lines = [p for p in svg.getElementsByTagName("path") if p.getAttribute("fill") == "none"]
     assert len(lines) == len(ablation.COLOURS)
+
+
+def test_a_search_of_hardly_any_candidate_has_figures():
+    assert search.quantile([], 0.5) is None and search.quantile([], 0.95) is None
+    assert search.quantile([0.3], 0.5) == search.quantile([0.3], 0.95) == 0.3
+    many = [float(i) for i in range(1, 101)]
+    assert search.quantile(many, 0.5) == 50.5 and 95 <= search.quantile(many, 0.95) <= 97
+
+
+def test_steps_of_a_study_tell_where_their_seconds_went():
+    spent = search.Spent()
+    spent.add({"what": "judge", "seconds": 2.0, "parts": {"check": 1.5, "run": 0.25}})
+    spent.add({"what": "judge", "seconds": 1.0, "parts": {"run": 0.5}})
+    spent.add({"what": "judge", "seconds": 0.5})
+    assert spent.row() == {"times": 3, "total_s": 3.5, "parts_s": {"check": 1.5, "run": 0.75}}
+    assert "parts_s" not in search.Spent().row()
