@@ -5,9 +5,11 @@ import (
 	"context"
 	"debug/elf"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -207,6 +209,39 @@ func TestAServerThatDiedWhileItWaitedIsReplaced(t *testing.T) {
 	image(t, p, double, two)
 	p.idle[0].Kill()
 	image(t, p, double+"\n", two)
+}
+
+// minorFaults is how often a process has taken a page of memory that was in no file.
+func minorFaults(t *testing.T, pid int) int {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third on
+	faults, err := strconv.Atoi(fields[7])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return faults
+}
+
+// Without keepMemory each compile takes more than 1,000 pages anew, of a large kernel 3,000.
+func TestACompileUsesTheMemoryOfTheOneBefore(t *testing.T) {
+	p := opened(t, config(t))
+	const warm, counted = 8, 8
+	before := 0
+	for i := range warm + counted {
+		if i == warm {
+			before = minorFaults(t, p.idle[0].PID())
+		}
+		if built, err := p.Compile(t.Context(), strings.Replace(empty, "kf_main", fmt.Sprintf("kf_%d", i), 1), nil); err != nil || built.Image == nil {
+			t.Fatalf("%+v, %v", built, err)
+		}
+	}
+	if faults := minorFaults(t, p.idle[0].PID()) - before; faults > counted*500 {
+		t.Errorf("%d compiles took %d pages anew", counted, faults)
+	}
 }
 
 func TestAServerIsReplacedAfterItsShare(t *testing.T) {
