@@ -4,18 +4,41 @@
 // part begins with the sum of those before it. Bound: one read and one write (with PARTS two reads).
 // Works for: any sizes and strides; where columns are not whole vectors, VEC is 1. The output may be exactly the input.
 // Parameters the tree may change: VEC, UNROLL, PARTS, THREADS.
-// Numerics: floating point in C, in the order of the column, with what it rounds off (sum.cuh): a column of one value, added up plainly, is off by a
-// rounding of the whole sum for every few rows, where eager's scan in a tree is off by their logarithm. Integers wrap.
+// Numerics: floating point in C, STEP rows in a tree on top of a run that keeps what it rounds off (sum.cuh): a column of one value, added up plainly,
+// is off by a rounding of the whole sum for every few rows, where eager's scan in a tree is off by their logarithm. Integers wrap.
 
 // @include walk.cuh
 
 // @include sum.cuh
 
-template <int N> KF_INLINE kf_vec<C, N> values(const Sum<C> (&total)[N]) {
-  kf_vec<C, N> v;
+constexpr int STEP = 4;  // rows whose sums on the way are a tree of their own, on top of the run: fewer additions than a run of single rows
+
+// Goes on by the rows of v, M of them.
+template <int M, int N, bool WRITE> KF_INLINE void step(Sum<C> (&total)[N], const kf_vec<IN, N>* v, OUT* out, INDEX to) {
+  kf_vec<C, N> x[M];
 #pragma unroll
-  for (int j = 0; j < N; ++j) v[j] = total[j].value();
-  return v;
+  for (int u = 0; u < M; ++u)
+#pragma unroll
+    for (int j = 0; j < N; ++j) x[u][j] = C(kf_of(v[u][j]));
+#pragma unroll
+  for (int half = 1; half < M; half *= 2)
+#pragma unroll
+    for (int u = 0; u < M; ++u)
+      if (u & half) {
+#pragma unroll
+        for (int j = 0; j < N; ++j) x[u][j] = x[u / half * half - 1][j] + x[u][j];
+      }
+  if constexpr (WRITE) {
+#pragma unroll
+    for (int u = 0; u < M; ++u) {
+      kf_vec<C, N> y;
+#pragma unroll
+      for (int j = 0; j < N; ++j) y[j] = total[j].with(x[u][j]);
+      kf_store(out + u * to, kf_narrow<OUT>(y));
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < N; ++j) total[j].add(x[M - 1][j]);
 }
 // Visits rows [begin, end) of N columns: total[j] goes on from its value, and with WRITE each of its values is stored.
 template <int N, bool WRITE> KF_INLINE void down(Sum<C> (&total)[N], OUT* out, const IN* in, INDEX to, INDEX from, INDEX begin, INDEX end) {
@@ -25,17 +48,11 @@ template <int N, bool WRITE> KF_INLINE void down(Sum<C> (&total)[N], OUT* out, c
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) v[u] = kf_load<N>(in + (i + u) * from);
 #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) {
-#pragma unroll
-      for (int j = 0; j < N; ++j) total[j].add(C(kf_of(v[u][j])));
-      if (WRITE) kf_store(out + (i + u) * to, kf_narrow<OUT>(values(total)));
-    }
+    for (int u = 0; u < UNROLL; u += STEP) step<STEP, N, WRITE>(total, v + u, out + (i + u) * to, to);
   }
   for (; i < end; ++i) {
     const kf_vec<IN, N> v = kf_load<N>(in + i * from);
-#pragma unroll
-    for (int j = 0; j < N; ++j) total[j].add(C(kf_of(v[j])));
-    if (WRITE) kf_store(out + i * to, kf_narrow<OUT>(values(total)));
+    step<1, N, WRITE>(total, &v, out + i * to, to);
   }
 }
 

@@ -16,4 +16,5 @@ template <class X> struct Sum {
   // What was lost; beside an infinity or an overflow it is no number, and means nothing.
   KF_INLINE X lost() const { return low - low == X(0) ? low : X(0); }
   KF_INLINE X value() const { return high + lost(); }
+  KF_INLINE X with(X x) const { return high + (lost() + x); }
 };
