@@ -61,7 +61,7 @@ $(STAMP)-venv:
 $(STAMP)-torch: $(STAMP)-venv pyproject.toml
 	$(call say,torch $(TORCH) and the development tools (a download of about 2.5 GB the first time))
 	@$(PY) -m pip install -q --disable-pip-version-check 'torch==$(TORCH).*' 'torchvision==$(VISION_$(TORCH))' \
-	  'pytest>=8' pytest-timeout 'hypothesis>=6' $(LINT)
+	  'pytest>=8' pytest-timeout 'hypothesis>=6' 'mcp>=2,<3' $(LINT)
 	@touch $@
 
 GO = $(shell cat $(VENV)/go-path)

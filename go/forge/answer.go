@@ -10,6 +10,7 @@ import (
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/propose"
+	"github.com/kernelforge/kernelforge/go/propose/brief"
 	"github.com/kernelforge/kernelforge/go/search"
 	"github.com/kernelforge/kernelforge/go/store"
 )
@@ -31,6 +32,7 @@ type Answer struct {
 	Candidate string         `json:"candidate"`
 	Node      int            `json:"node"` // 0 until it is judged
 	Verdict   *card.Verdict  `json:"verdict"`
+	Measured  []string       `json:"measured"`  // in words, of a candidate that ran: its rate, and how its kernels fill the device
 	Best      float64        `json:"best"`      // least cost in the run, eager's 1 included
 	Confirmed []samplesEvent `json:"confirmed"` // of this candidate, by variant
 	Serves    []string       `json:"serves"`    // variants that it is the winner of
@@ -117,7 +119,8 @@ func AnswerOf(s *store.Store, id, runID, candidate string) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := cardOf(study, runID, "read a verdict on"); err != nil {
+	c, err := cardOf(study, runID, "read a verdict on")
+	if err != nil {
 		return nil, err
 	}
 	run := past.run(runID)
@@ -125,11 +128,16 @@ func AnswerOf(s *store.Store, id, runID, candidate string) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := &Answer{State: AnswerWaiting, Card: runID, Candidate: candidate, Confirmed: []samplesEvent{}, Serves: []string{}}
+	answer := &Answer{State: AnswerWaiting, Card: runID, Candidate: candidate, Measured: []string{}, Confirmed: []samplesEvent{}, Serves: []string{}}
 	answer.Best, _ = tree.tree.Best()
 	for node := 1; node < len(tree.candidates); node++ {
 		if tree.candidates[node].ID == candidate {
 			answer.State, answer.Node, answer.Verdict = AnswerJudged, node, &tree.verdicts[node]
+			facts := propose.Facts{}
+			if past.facts != nil {
+				facts = *past.facts
+			}
+			answer.Measured = brief.Measured(c, facts, tree.candidates[node].Spec, tree.verdicts[node])
 			run.evidence(answer)
 			return answer, nil
 		}

@@ -258,6 +258,8 @@ def test_an_agent_drives_a_study_over_stdio_to_the_end(here):
             "submit_candidate", card="addmm", source=GOOD + "// stdio\n", spec=SPEC, wait_s=300
         )
         assert good["verdict"]["status"] == "ok"
+        assert re.fullmatch(r"v0 moves its bytes at \S+ GB/s, \S+ % of a copy's rate", good["measured"][0])
+        assert wrong["measured"] == []
         assert client.tool("get_verdict", card="addmm", candidate=good["candidate"])["node"] == good["node"]
         process.stdin.close()  # the end of the input is the end of the service
         assert process.wait(timeout=300) == 0, process.stderr.read()

@@ -87,7 +87,10 @@ type Node struct {
 	Variants []card.VariantCost `json:"variants"`
 	// RoofShare is the part of the copy's speed that each variant reaches: roof_us / candidate_us.
 	RoofShare map[string]float64 `json:"roof_share"`
-	Usage     []card.Usage       `json:"usage,omitempty"` // on a device: registers, stack and shared memory of its kernels
+	RateGBS   map[string]float64 `json:"rate_gbs"`           // at which each variant moves its bytes, 10^9 bytes a second
+	Usage     []card.Usage       `json:"usage,omitempty"`    // on a device: registers, stack and shared memory of its kernels
+	Fills     []Fill             `json:"fills,omitempty"`    // on a device: how its launches fill a multiprocessor, where that is known
+	Measured  []string           `json:"measured,omitempty"` // all of it in words
 }
 
 // Step is a judged candidate in a line. Node 0 is eager; -1: an attempt that is no node.
@@ -115,13 +118,13 @@ func Of(from propose.Brief, why func(card.Verdict) string) Brief {
 		Checks: checks, Direction: from.Direction, Path: []Step{}, Siblings: []Step{}, Parent: eager()}
 	for _, attempt := range from.Lineage {
 		b.Path = append(b.Path, stepOf(attempt, why))
-		b.Parent = nodeOf(from.Card, attempt, why)
+		b.Parent = nodeOf(from, attempt, why)
 	}
 	for _, attempt := range from.Children {
 		b.Siblings = append(b.Siblings, stepOf(attempt, why))
 	}
 	if from.Repair != nil {
-		repair := nodeOf(from.Card, *from.Repair, why)
+		repair := nodeOf(from, *from.Repair, why)
 		repair.Node = -1
 		b.Repair = &repair
 	}
@@ -129,7 +132,7 @@ func Of(from propose.Brief, why func(card.Verdict) string) Brief {
 }
 
 func eager() Node {
-	return Node{Step: Step{Status: statusEager, Cost: 1}, Variants: []card.VariantCost{}, RoofShare: map[string]float64{}}
+	return Node{Step: Step{Status: statusEager, Cost: 1}, Variants: []card.VariantCost{}, RoofShare: map[string]float64{}, RateGBS: map[string]float64{}}
 }
 
 func stepOf(a propose.Attempt, why func(card.Verdict) string) Step {
@@ -141,16 +144,23 @@ func stepOf(a propose.Attempt, why func(card.Verdict) string) Step {
 	return step
 }
 
-func nodeOf(c *card.Card, a propose.Attempt, why func(card.Verdict) string) Node {
+func nodeOf(from propose.Brief, a propose.Attempt, why func(card.Verdict) string) Node {
 	node := Node{Step: stepOf(a, why), Source: a.Candidate.Source, Spec: &a.Candidate.Spec, Variants: a.Verdict.Variants, RoofShare: map[string]float64{},
-		Usage: a.Verdict.Usage}
+		RateGBS: map[string]float64{}, Usage: a.Verdict.Usage, Measured: Measured(from.Card, from.Facts, a.Candidate.Spec, a.Verdict)}
+	for _, use := range a.Verdict.Usage {
+		for _, kernel := range a.Candidate.Spec.Kernels {
+			if fill, ok := FillOf(from.Facts, kernel, use); ok && kernel.Entry == use.Entry {
+				node.Fills = append(node.Fills, fill)
+			}
+		}
+	}
 	if node.Variants == nil {
 		node.Variants = []card.VariantCost{}
 	}
 	for _, cost := range node.Variants {
-		for _, v := range c.Variants {
+		for _, v := range from.Card.Variants {
 			if v.ID == cost.ID && cost.CandidateUS > 0 {
-				node.RoofShare[v.ID] = v.RoofUS / cost.CandidateUS
+				node.RoofShare[v.ID], node.RateGBS[v.ID] = v.RoofUS/cost.CandidateUS, RateGBS(v.Bytes, cost.CandidateUS)
 			}
 		}
 	}

@@ -95,7 +95,7 @@ func TestABriefTellsTheCallTheParentAndWhatFailed(t *testing.T) {
 	}
 
 	text := Text(b)
-	for _, words := range []string{"aten::addmm", "mat2: float32 [16 8] strides [1 16] aligned to 16 bytes", "alpha = 1", "mat1_size1=16", "20 % of a copy's speed",
+	for _, words := range []string{"aten::addmm", "mat2: float32 [16 8] strides [1 16] aligned to 16 bytes", "alpha = 1", "mat1_size1=16", "20 % of a copy's rate",
 		"tiles of 8", failed.Verdict.Detail, "ceildiv(out0_numel, threads)", "eager 20 us"} {
 		if !strings.Contains(text, words) {
 			t.Errorf("the text does not say `%s`:\n%s", words, text)

@@ -188,6 +188,9 @@ func TestPrices(t *testing.T) {
 	if err != nil || len(table.Models) < 10 {
 		t.Fatalf("%d models, %v", len(table.Models), err)
 	}
+	if manual, err := os.ReadFile("../../../docs/authors.md"); err != nil || table.Source == "" || !strings.Contains(string(manual), "APIs on "+table.Date) {
+		t.Errorf("the table of `%s`, from `%s`, is not the one that docs/authors.md names (%v)", table.Date, table.Source, err)
+	}
 	price, ok := table.Of("gpt-5-mini-2025-08-07")
 	if !ok || price.In != 0.25 || price.Out != 2 || price.Of(1e6, 0, 1e6) != 2.25 || price.Of(1e6, 1e6, 0) != 0.025 || price.Worst(1e6, 1e6) != 2.25 {
 		t.Errorf("found %+v", price)

@@ -40,6 +40,7 @@ func (p Price) Worst(in, out int64) float64 {
 type Table struct {
 	Schema      int              `json:"schema"`
 	Date        string           `json:"date"`
+	Source      string           `json:"source,omitempty"` // where the prices are from
 	ReplyTokens int64            `json:"mean_reply_tokens"`
 	Models      map[string]Price `json:"models"`
 }
@@ -61,7 +62,7 @@ func Prices(path string) (Table, error) {
 	for model, price := range own.Models {
 		table.Models[model] = price
 	}
-	table.Date, table.ReplyTokens = own.Date, own.ReplyTokens
+	table.Date, table.Source, table.ReplyTokens = own.Date, own.Source, own.ReplyTokens
 	return table, nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/propose"
+	"github.com/kernelforge/kernelforge/go/propose/brief"
 )
 
 // outcome tells a failure to who is to act on it.
@@ -59,7 +60,7 @@ func costs(v card.Verdict, c *card.Card) string {
 		text += fmt.Sprintf(" %s: %.4g us, eager %.4g us", cost.ID, cost.CandidateUS, cost.EagerUS)
 		for _, variant := range c.Variants {
 			if variant.ID == cost.ID && variant.RoofUS > 0 && cost.CandidateUS > 0 {
-				text += fmt.Sprintf(", %.0f %% of the speed of a copy", 100*variant.RoofUS/cost.CandidateUS)
+				text += fmt.Sprintf(", %.0f %% of the speed of a copy (%.4g GB/s)", 100*variant.RoofUS/cost.CandidateUS, brief.RateGBS(variant.Bytes, cost.CandidateUS))
 			}
 		}
 		text += "."

@@ -147,7 +147,7 @@ func (a *Author) task(from propose.Brief, told brief.Brief) (string, error) {
 
 // parent tells what stands above a new idea. While a failure is mended its code is left out: the failing one is there.
 func (a *Author) parent(attempt propose.Attempt, from propose.Brief) *parent {
-	p := &parent{Costs: costs(attempt.Verdict, from.Card), Change: a.scrub.line(attempt.Candidate.Change, quotedIdea), Diagnosis: diagnosis(attempt.Verdict.Usage)}
+	p := &parent{Costs: costs(attempt.Verdict, from.Card), Change: a.scrub.line(attempt.Candidate.Change, quotedIdea), Diagnosis: diagnosis(attempt, from)}
 	if from.Repair == nil {
 		p.Source, p.Spec = a.code(attempt.Candidate, from.Card)
 	}
@@ -194,12 +194,12 @@ func machine(t brief.Target) string {
 	return map[string]string{"host": "A CPU", "cuda": "A GPU"}[t.Name] + ": " + strings.Join(facts, ", ") + "."
 }
 
-// diagnosis reads what the binary says of its kernels: what may keep a multiprocessor from being filled.
-func diagnosis(usage []card.Usage) []string {
-	var lines []string
-	for _, use := range usage[:min(len(usage), maxParts)] {
-		lines = append(lines, fmt.Sprintf("`%s` takes %d registers and %d bytes of stack (spilled registers, arrays that no register can hold) a thread, and %d bytes of static shared memory a block",
-			clean(use.Entry, 100), use.Registers, use.StackBytes, use.SharedBytes))
+// diagnosis reads what is known of its kernels beside the time: what may keep a multiprocessor from being filled.
+func diagnosis(attempt propose.Attempt, from propose.Brief) []string {
+	lines := brief.Kernels(from.Facts, attempt.Candidate.Spec, attempt.Verdict.Usage)
+	lines = lines[:min(len(lines), maxParts)]
+	for i, line := range lines {
+		lines[i] = clean(line, 600) // names of entries are an author's
 	}
 	return lines
 }

@@ -124,6 +124,7 @@ def _words(answer: dict[str, Any], served: list[str]) -> str:
         f"  {v['id']}: {v['candidate_us']:.1f} us, eager {v['eager_us']:.1f} us, cost {v['cost']:.3f}"
         for v in verdict["variants"]
     ]
+    lines += [f"  {line}" for line in answer["measured"]]
     for c in answer["confirmed"]:
         accepted = "accepted" if c["accepted"] else f"not accepted: {c['detail']}"
         lines.append(f"  {c['variant']} confirmed: {c['ratio']:.2f}x (at least {c['low']:.2f}x), {accepted}")
