@@ -108,14 +108,14 @@ type trial struct {
 // begin takes a worker, gives it the card's buffers and loads the candidate for each variant: the image check is csrc's, at the load. Loading
 // runs nothing of the image, so a worker that had served others and is found dead at it is replaced once, and nobody is blamed.
 func (j *Judge) begin(ctx context.Context, c *card.Card, open *opened, candidate card.Candidate, image []byte, variants []card.Variant, fresh bool) (*trial, error) {
-	fit, spares := anyWorker, sparesOfSearch
-	if fresh {
-		fit, spares = aloneWith(candidate.ID), sparesOfFinalists
+	wanted := want{fit: anyWorker, spares: sparesOfSearch}
+	if fresh { // its variant alone, and nothing is timed there: a card's other buffers would be mapped, and cleared away, for each finalist anew
+		wanted = want{aloneWith(candidate.ID), sparesOfFinalists, open.prepared.ofRuns(variants)}
 	}
-	for ; ; fit = unusedWorker {
+	for ; ; wanted.fit = unusedWorker {
 		var s *session
 		err := twice(func() (err error) {
-			s, err = j.session(ctx, c, open, fit, spares)
+			s, err = j.session(ctx, c, open, wanted)
 			return err
 		})
 		if err != nil {
@@ -141,16 +141,16 @@ func (j *Judge) begin(ctx context.Context, c *card.Card, open *opened, candidate
 }
 
 // session gives a worker that has the card's buffers. One that died while it waited is replaced: no candidate is to blame.
-func (j *Judge) session(ctx context.Context, c *card.Card, open *opened, fit func(*session) bool, spares int) (*session, error) {
+func (j *Judge) session(ctx context.Context, c *card.Card, open *opened, wanted want) (*session, error) {
 	for {
 		began := time.Now()
-		s, err := j.workers.take(ctx, fit, spares)
+		s, err := j.workers.take(ctx, wanted.fit, wanted.spares)
 		j.account.since(partWorker, began)
 		if err != nil {
 			return nil, err
 		}
 		began = time.Now()
-		err = s.use(ctx, c, open.prepared)
+		err = s.use(ctx, c, open.prepared, wanted.buffers)
 		j.account.since(partMap, began)
 		if err == nil {
 			return s, nil
@@ -159,7 +159,7 @@ func (j *Judge) session(ctx context.Context, c *card.Card, open *opened, fit fun
 		if !s.used || ctx.Err() != nil {
 			return nil, err
 		}
-		fit = unusedWorker
+		wanted.fit = unusedWorker
 	}
 }
 

@@ -75,7 +75,7 @@ func (j *Judge) underTool(ctx context.Context, c *card.Card, open *opened, candi
 	}
 	defer w.Kill()
 	s := &session{runner: w}
-	if err := s.use(ctx, c, open.prepared); err != nil {
+	if err := s.use(ctx, c, open.prepared, open.prepared.ofRuns([]card.Variant{v})); err != nil {
 		return err
 	}
 	kernel, err := w.Load(ctx, sanitizerSlowdown*loadLimit, j.plan(c, v, candidate, open.prepared.Align[v.ID]), image)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/kernelforge/kernelforge/go/card"
@@ -38,7 +39,14 @@ type started struct {
 	err    error
 }
 
-// session is a worker and the card whose buffers it has mapped.
+// want says which worker will do for a candidate.
+type want struct {
+	fit     func(*session) bool
+	spares  int          // to be started if none is left
+	buffers map[int]bool // that it has to have; nil: all of the card's
+}
+
+// session is a worker and the card whose buffers it has mapped, or some of them.
 type session struct {
 	runner  runner
 	used    bool   // it has run a candidate
@@ -185,24 +193,42 @@ func (w *workers) shutdown() {
 	w.leaving.Wait()
 }
 
-// use gives the worker a card's buffers, if it does not have them.
-func (s *session) use(ctx context.Context, c *card.Card, prepared *Prepared) error {
-	if s.mapped == c.ID {
+// use gives the worker those of a card's buffers that are wanted (nil: all), as far as it does not have them.
+func (s *session) use(ctx context.Context, c *card.Card, prepared *Prepared, wanted map[int]bool) error {
+	if s.mapped != c.ID {
+		if err := s.unmap(ctx); err != nil {
+			return err
+		}
+	}
+	var buffers []worker.Buffer
+	var fds, ids []int
+	for _, b := range prepared.Buffers {
+		if slices.Contains(s.buffers, b.ID) || (wanted != nil && !wanted[b.ID]) {
+			continue
+		}
+		buffers, fds, ids = append(buffers, worker.Buffer{ID: b.ID, Bytes: b.Bytes, Writable: b.Writable}), append(fds, b.FD), append(ids, b.ID)
+	}
+	if len(buffers) == 0 {
 		return nil
 	}
-	if err := s.unmap(ctx); err != nil {
-		return err
-	}
-	buffers, fds := make([]worker.Buffer, len(prepared.Buffers)), make([]int, len(prepared.Buffers))
-	ids := make([]int, len(buffers))
-	for i, b := range prepared.Buffers {
-		buffers[i], fds[i], ids[i] = worker.Buffer{ID: b.ID, Bytes: b.Bytes, Writable: b.Writable}, b.FD, b.ID
-	}
 	if err := s.runner.Map(ctx, mapLimit, buffers, fds); err != nil {
-		return mapError(c, err) // no candidate has run: a lost worker is the harness's fault
+		return mapError(c, err) // of a worker in which nothing has run, the harness's fault
 	}
-	s.mapped, s.buffers = c.ID, ids
+	s.mapped, s.buffers = c.ID, append(s.buffers, ids...)
 	return nil
+}
+
+// ofRuns are the buffers of what some variants are run on, without those of their timing.
+func (p *Prepared) ofRuns(variants []card.Variant) map[int]bool {
+	found := map[int]bool{}
+	for _, k := range p.Cases {
+		if slices.ContainsFunc(variants, func(v card.Variant) bool { return v.ID == k.Variant }) {
+			for _, s := range k.Slots {
+				found[s.Buffer] = true
+			}
+		}
+	}
+	return found
 }
 
 func mapError(c *card.Card, err error) error {
