@@ -204,7 +204,10 @@ def search(target: str, budget_s: float, home: Path) -> dict[str, Any]:
         "candidates_per_min": len(judged_s) / seconds * 60,
         "judge_s_p50": quantile(judged_s, 0.5),
         "seconds": report["seconds"],
-        "referee": {kind: {"tasks": len(s), "total_s": sum(s)} for kind, s in sorted(taken.items())},
+        "referee": {
+            kind: {"tasks": len(s), "total_s": sum(s), "p50_s": quantile(s, 0.5), "p95_s": quantile(s, 0.95)}
+            for kind, s in sorted(taken.items())
+        },
         "spent": {what: s.row() for what, s in sorted(spent.items())},
         "compiles": len(compile_ms),
         "compile_ms_p50": quantile(compile_ms, 0.5),

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
+from .doubts import words
 from .groups import Buckets, Groups, Rows
 from .operators import Kind, Operator
 from .rule import ACCUMULATE, CAP, CAP_DEFAULTS, ENVELOPE, PROBE_GRID, ROUNDING, TERMS, UNIT
@@ -51,7 +52,7 @@ def bits(tensor: torch.Tensor) -> torch.Tensor:
 
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Return whether two tensors of one type and shape hold the same bits, whatever their strides."""
-    return torch.equal(bits(a), bits(b))
+    return torch.equal(*words(bits(a), bits(b)))
 
 
 class Bound:
@@ -203,6 +204,16 @@ class Bound:
         return self._wrong(out, "T1 bit for bit", different) if bool(different.any()) else Finding("ok")
 
     def _close(self, out: torch.Tensor) -> Finding:
+        if self._finite is None:
+            error = out - self._wide
+            low, high = torch.aminmax(error / self._allowed)
+            worst = float(torch.maximum(-low, high))
+            if worst <= 1.0:  # so all of it is finite: an infinity is further away, and a NaN is not below 1
+                return self._as_one(out, error, worst)
+        return self._looked_at(out)
+
+    def _looked_at(self, out: torch.Tensor) -> Finding:
+        """Compare what has infinities or NaN, or is wrong."""
         value = out.to(self._wide.dtype)
         if not bool(torch.isfinite(out).all()):
             # An infinity where the reference is near the end of the range counts as the number after the largest.
@@ -226,6 +237,10 @@ class Bound:
             beyond_t2 = self._uncapped is None or not bool((error.abs()[bad] <= self._uncapped[bad]).all())
             why, gate = ("T2 element", "values") if beyond_t2 and self._values else ("T4 cap", "cap")
             return self._wrong(out, why, bad, ratio, gate=gate)
+        return self._as_one(out, error, worst)
+
+    def _as_one(self, out: torch.Tensor, error: torch.Tensor, worst: float) -> Finding:
+        """Compare what passes element by element. worst: error / allowed error."""
         wrong = self._together.compare(error) if self._together is not None else None
         if wrong is not None:
             return self._together_wrong(out, *wrong)
@@ -241,8 +256,9 @@ class Bound:
     ) -> Finding:
         """Name the check, how many elements fail it, and the worst of them. Never more: feedback on a test is training data for the search."""
         severity = bad.double() if ratio is None else torch.where(torch.isnan(ratio), math.inf, ratio)
-        at = int(severity.reshape(-1).argmax())
-        worst = math.inf if ratio is None else float(severity.reshape(-1)[at])
+        order = severity.reshape(-1)  # a copy, where memory has another order
+        at = int(order.argmax())
+        worst = math.inf if ratio is None else float(order[at])
         times = f", {worst:.3g} times the allowed error" if worst < math.inf else ""
         detail = (
             f"{self.name}: {why}: {int(bad.sum())} of {out.numel()} elements, at {self._seen(out, at)}{times}"
@@ -261,11 +277,12 @@ class Bound:
     def _seen(self, out: torch.Tensor, at: int) -> str:
         """Return an element's place, its value, what was expected and what is allowed. at: its number in the order of rows."""
         place = [int(i) for i in torch.unravel_index(torch.tensor(at), out.shape)] if out.dim() else []
-        eager = _show(self.eager.reshape(-1)[at])
-        words = f"{place}: {_show(out.reshape(-1)[at])}"
+        here = tuple(place)
+        eager = _show(self.eager[here])
+        words = f"{place}: {_show(out[here])}"
         if self.kind != "bounded":
             return f"{words} (expected eager's {eager})"
-        wide, allowed = self._wide.reshape(-1)[at], float(self._allowed.reshape(-1)[at])
+        wide, allowed = self._wide[here], float(self._allowed[here])
         return f"{words} (expected {_show(wide)} +- {allowed:.3g}, eager {eager})"
 
 

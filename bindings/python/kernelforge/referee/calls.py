@@ -165,6 +165,31 @@ def span(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().as_strided((extent(tensor.shape, tensor.stride()),), (1,), tensor.storage_offset())
 
 
+def flat(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
+    """Return tensors of one shape as one dimension each, in the order of their memory and without a copy; None where that is not the same order, or
+    something lies between the elements.
+
+    Example:
+        >>> a = torch.arange(6).view(2, 3)
+        >>> [t.tolist() for t in flat([a.t(), a.t()])], flat([a, a.t().contiguous().t()])
+        ([[0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]], None)
+    """
+    first = tensors[0]
+    if not _dense(first) or any(t.stride() != first.stride() for t in tensors):
+        return None
+    return [span(t) for t in tensors]
+
+
+def _dense(tensor: torch.Tensor) -> bool:
+    """Return whether the elements are all of the memory between the first and the last, each once."""
+    expected = 1
+    for stride, size in sorted((s, n) for n, s in zip(tensor.shape, tensor.stride(), strict=True) if n != 1):
+        if stride != expected:
+            return tensor.numel() == 0
+        expected *= size
+    return True
+
+
 def clone(tensor: torch.Tensor) -> torch.Tensor:
     """Return a private copy with the same strides, what lies between the elements included."""
     return span(tensor).clone().as_strided(tensor.shape, tensor.stride())

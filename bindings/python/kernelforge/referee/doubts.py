@@ -9,10 +9,29 @@ from collections.abc import Callable
 
 import torch
 
+from .calls import flat
+
+_WORD = 8
+
 
 def differ(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | bool:
-    """Return whether any element differs, without waiting for a device; on the host the comparison ends at the first difference."""
-    return (a != b).any() if a.is_cuda else not torch.equal(a, b)
+    """Return whether any element of two tensors of integers differs, without waiting for a device; on the host the comparison ends at the first difference."""
+    if not a.is_cuda:
+        return not torch.equal(a, b)
+    a, b = words(a, b)
+    return (a != b).any()
+
+
+def words(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return what lies in the memory of two tensors in words of 8 bytes where that is possible, else the tensors: a device compares these in less time,
+    and has an eighth to a half as many answers to look through."""
+    lines = flat([a, b])
+    if lines is None or any(t.numel() * t.element_size() % _WORD or t.data_ptr() % _WORD for t in lines):
+        return a, b
+    try:
+        return lines[0].view(torch.int64), lines[1].view(torch.int64)
+    except RuntimeError:  # its storage begins between two words
+        return a, b
 
 
 class Doubts:

@@ -6,6 +6,7 @@ It owns what is looked at after a run, in which order, and which cases there is 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
@@ -98,6 +99,7 @@ class OpenCard:
         off: Off = (),
         controls: Controls | None = None,
     ) -> None:
+        self.clock = [time.monotonic()]  # then after the memory, the references, the controls
         self._place, self._off, self._name = place, off, f"`{card['overload']}` ({card['id']})"
         if not attempt(place, lambda: self._lay_out(card, profile, seed)):
             gib = place.free_bytes() / 2**30
@@ -106,16 +108,19 @@ class OpenCard:
                 hint=SMALLER,
             )
         self._references = References(place)
+        self.clock.append(time.monotonic())
         self._timed: dict[str, Calls] = {}
         self._graphs = torch.cuda.graph_pool_handle() if place.cuda else None
         self._placed: int | None = None
         self._stale = ""  # which part of the outputs was poison, the others being right; "" where all was
         self._first: dict[int, tuple[list[torch.Tensor], Finding, str]] = {}
         self.cases = self._that_fit(card)
+        self.clock.append(time.monotonic())
         self.controls = controls or self._controls()
         for v in self.variants.values():
             v.inputs.harder = self.controls[v.id].harder
         self.cases = self._that_fit(card)
+        self.clock.append(time.monotonic())
         # A variant's first case, which timing comes back to, and those that others are held against.
         self._keep = {
             next(i for i, (v, _) in enumerate(self.cases) if v is w) for w in self.variants.values()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from .model import Model, confirm_model
 from .opened import Controls, OpenCard, Profiled
 
 log = logging.getLogger("kernelforge")
+_STEPS = ("memory", "references", "controls")  # of preparing a card
 
 
 class Referee:
@@ -108,7 +110,13 @@ class Referee:
             self._controls[key] = opened.controls
         self._place.trim()
         log.info(
-            "prepared `%s`: %d cases in %.1f s", card["overload"], len(opened.cases), time.monotonic() - began
+            "prepared `%s`: %d cases in %.1f s (%s)",
+            card["overload"],
+            len(opened.cases),
+            time.monotonic() - began,
+            ", ".join(
+                f"{what} {b - a:.1f}" for what, (a, b) in zip(_STEPS, pairwise(opened.clock), strict=True)
+            ),
         )
         return opened.prepared()
 

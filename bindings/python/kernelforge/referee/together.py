@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from .calls import flat
 from .groups import Groups
 from .rule import (
     AGGREGATE_MIN,
@@ -40,7 +41,7 @@ class Together:
         groups: Groups,
         dtype: torch.dtype,
     ) -> None:
-        self._wide, self._groups = wide, groups
+        self._wide, self._groups, self._numbers = wide, groups, False
         self._usual = None if bool(usual.all()) else usual
         self._n = max(int(usual.sum()), 1)
         self._count = groups.sum(usual.double()).clamp(min=1)
@@ -62,8 +63,8 @@ class Together:
         self._rows += torch.finfo(dtype).tiny
 
     def narrow(self, wide: torch.Tensor) -> None:
-        """Take this reference, in float32, in place of the one in float64: here its signs alone are needed."""
-        self._wide = wide
+        """Take this reference, in float32 and without a NaN, in place of the one in float64: here its signs alone are needed."""
+        self._wide, self._numbers = wide, True
 
     def compare(self, error: torch.Tensor) -> tuple[str, float, int] | None:
         """Return which test a candidate's errors fail, by what factor, and the number of the element that adds most to it; None if none.
@@ -71,8 +72,9 @@ class Together:
         error: its values minus the reference's.
         """
         error = self._kept(error)
+        squares = error.square()
         # An output with fewer elements than a group should have: eager's error there may be 0 by luck, so that T2 alone speaks.
-        mine = self._by_group(error)
+        mine = (self._groups.sum(squares) / self._count).sqrt()
         rows = torch.where(self._count < GROUP_MIN, 0.0, mine / self._rows)
         worst = float(rows.max()) if rows.numel() else 0.0
         if worst > 1.0:
@@ -85,21 +87,20 @@ class Together:
             return f"T3 root mean square error of a group {sizes}", worst, at
         if self._n < AGGREGATE_MIN:
             return None
-        at = int(error.abs().reshape(-1).argmax())
-        total = self._rms(error)
+        total = math.sqrt(float(squares.sum()) / self._n)
         if total > self._limit:
             return (
                 f"T3 root mean square error {total:.3g} (at most {self._limit:.3g})",
                 total / self._limit,
-                at,
+                _largest(error),
             )
-        spread = BIAS_ERRORS * math.sqrt(self._variance + self._spread(error))
+        spread = BIAS_ERRORS * math.sqrt(self._variance + self._spread(error, total))
         for what, mean, usual in zip(("signed", "outward"), self._means(error), self._bias, strict=True):
             if abs(mean) > usual + spread:
                 detail = (
                     f"T3 bias: mean {what} error {mean:.3g} (at most {usual + spread:.3g} of either sign)"
                 )
-                return detail, abs(mean) / (usual + spread), at
+                return detail, abs(mean) / (usual + spread), _largest(error)
         return None
 
     def used(self, error: torch.Tensor) -> dict[str, float]:
@@ -121,9 +122,10 @@ class Together:
     def _by_group(self, t: torch.Tensor) -> torch.Tensor:
         return (self._groups.sum(t.square()) / self._count).sqrt()
 
-    def _spread(self, error: torch.Tensor) -> float:
-        """The variance of the mean error: over the elements, or over the groups where all elements of a group move together."""
-        by_element = self._rms(error) ** 2 / self._n
+    def _spread(self, error: torch.Tensor, total: float | None = None) -> float:
+        """The variance of the mean error: over the elements, or over the groups where all elements of a group move together. total: their root mean
+        square, if it is known."""
+        by_element = (self._rms(error) if total is None else total) ** 2 / self._n
         if not self._groups.shared or self._count.numel() < 2:
             return by_element
         means = self._groups.sum(error) / self._count
@@ -137,5 +139,12 @@ class Together:
 
     def _means(self, error: torch.Tensor) -> tuple[float, float]:
         """The mean error, and the mean error away from zero: truncation is a bias of the second kind only."""
-        outward = torch.dot(error.reshape(-1), self._wide.sign().to(error.dtype).reshape(-1).nan_to_num_())
+        away = self._wide.sign().to(error.dtype)
+        if not self._numbers:
+            away.nan_to_num_()
+        outward = torch.dot(*(flat([error, away]) or (error.reshape(-1), away.reshape(-1))))
         return self._mean(error), float(outward) / self._n
+
+
+def _largest(error: torch.Tensor) -> int:
+    return int(error.abs().reshape(-1).argmax())
