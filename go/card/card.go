@@ -46,6 +46,17 @@ type Variant struct {
 	Bytes   int64   `json:"bytes"`
 	RoofUS  float64 `json:"roof_us"`
 	Align   []int   `json:"align,omitempty"`
+	// Values says what each input slot holds, coarsely: only where the user chose to tell authors.
+	Values []Values `json:"values,omitempty"`
+}
+
+// Values is what the finite values of a captured tensor look like, to two digits. Zeros is the part that is exactly 0.
+type Values struct {
+	Mean      float64 `json:"mean"`
+	Deviation float64 `json:"deviation"`
+	Least     float64 `json:"least"`
+	Largest   float64 `json:"largest"`
+	Zeros     float64 `json:"zeros"`
 }
 
 // Card is one operator as it ran.

@@ -46,6 +46,7 @@ class Asked:
     note: str
     origin: dict[str, Any] | None = None  # what a command needs to make the model again
     authors: _authors.Authors = _authors.NONE  # who propose beside the templates
+    tell_inputs: bool = False  # authors are told roughly what inputs hold
     attend: bool = False  # nobody proposes: candidates from outside are judged
 
     def __post_init__(self) -> None:

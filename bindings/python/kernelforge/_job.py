@@ -258,6 +258,7 @@ class Job:
         """Return what `study.start` is told; memory of what it will not need is given back."""
         a = self.asked
         self.bar.names = {c["id"]: c["overload"].removeprefix("aten::") for c in self.cards}
+        cards = [self._with_values(c) for c in self.cards] if a.tell_inputs else self.cards
         self.profile.forget_payloads(
             {c["id"] for c in self.cards} - (set() if a.attend or a.authors else self.open)
         )
@@ -268,12 +269,27 @@ class Job:
             "study": self.study,
             "target": self.place.target,
             "model": a.name,
-            "cards": self.cards,
+            "cards": cards,
             "pins": self.pins,
             "settings": self._settings(),
             "authors": [*a.authors.request(), *({"name": name} for name in self.callers.names)],
             **({} if a.origin is None else {"origin": a.origin}),
         }
+
+    def _with_values(self, card: dict[str, Any]) -> dict[str, Any]:
+        """Return a card that says roughly what its inputs hold, where the capture kept them: who told us to leaves no more than two digits."""
+        from .referee.cases import Variant
+
+        def told(variant: dict[str, Any]) -> dict[str, Any]:
+            payload = self.profile.payload(card["id"], variant["id"])
+            if payload is None:
+                return variant
+            moments = Variant(variant["call"], payload, self.asked.seed, self.place).moments
+            names = ("mean", "deviation", "least", "largest", "zeros")
+            values = [{n: float(f"{x:.2g}") for n, x in zip(names, m, strict=True)} for m in moments]
+            return {**variant, "values": values}
+
+        return {**card, "variants": [told(v) for v in card["variants"]]}
 
     def referee(self) -> Referee:
         """Return what carries out the tasks of the study, a context manager."""

@@ -40,6 +40,7 @@ def optimize(
     tier: int | None = None,
     review: bool = False,
     exact: bool = False,
+    tell_inputs: bool = False,
     processes: int = PROCESSES,
     authors: str | Sequence[str | Author] = (),
     base_url: str | None = None,
@@ -76,6 +77,8 @@ def optimize(
         tier: sandbox tier of the processes that compile and run candidates, 0 to 2 (docs/security.md); None: the best that holds on this machine.
         review: leave winners proposed; only those that `kernelforge approve` has approved are served.
         exact: serve only plans that are bitwise equal to eager on everything judged.
+        tell_inputs: tell authors roughly what each operator's inputs hold: mean, deviation, range and part of zeros, to two digits. Without it nothing of
+            any value is told. Who begins a study chooses: `kernelforge ask` goes on to tell it.
         processes: fresh processes that serve all winners together before they are called winners: each winner must be faster in each of them. They cost
             one start (seconds) and a short timing each; 0: none, and the evidence says so.
         authors: who proposes candidates beside the templates: "openai:MODEL", a model behind any server of OpenAI's chat completions, or
@@ -122,6 +125,7 @@ def optimize(
         tier=tier,
         review=review,
         exact=exact,
+        tell_inputs=tell_inputs,
         processes=processes,
         authors=_authors.checked(
             authors,

@@ -315,6 +315,29 @@ def test_a_program_asks_and_tells_and_an_exception_saves_what_was_judged(clean, 
     assert "kernelforge.Study(model, inputs" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("tell", [False, True])
+def test_what_inputs_hold_is_told_by_choice_alone_and_roughly(clean, tell):
+    model = torch.nn.Linear(4, 2)
+    x = torch.full((4096, 4), 0.123456)
+    x[:1024] = 0
+    wishes = {"study": f"told-{tell}", "ops": "addmm", "min_share": 0.0, "processes": 0, "name": "linear"}
+    with torch.no_grad(), kernelforge.Study(model, x, **wishes, tell_inputs=tell) as study:
+        brief = study.ask("addmm")
+    values = {a["slot"]: a.get("values") for a in brief["card"]["variants"][0]["arguments"] if a.get("slot")}
+    assert list(values) == ["self", "mat1", "mat2"]
+    if tell:
+        assert values["mat1"] == {
+            "mean": 0.093,
+            "deviation": 0.053,
+            "least": 0,
+            "largest": 0.12,
+            "zeros": 0.25,
+        }
+        assert "mean 0.093, deviation 0.053, from 0 to 0.12, 25 % zeros" in brief["text"]
+    else:
+        assert set(values.values()) == {None} and "deviation" not in brief["text"]
+
+
 def test_functions_propose_beside_each_other_and_one_that_raises_ends_alone(clean, surely_faster, caplog):
     model, inputs = _net()
     asked = []

@@ -55,15 +55,16 @@ type Variant struct {
 
 // Argument is an argument or an output. One that has a slot is a tensor in memory.
 type Argument struct {
-	Name    string  `json:"name"`
-	Kind    string  `json:"kind"`
-	Slot    string  `json:"slot,omitempty"`
-	DType   string  `json:"dtype,omitempty"`
-	Sizes   []int64 `json:"sizes,omitzero"`
-	Strides []int64 `json:"strides,omitzero"`
-	Value   string  `json:"value,omitempty"`
-	Alias   string  `json:"alias,omitempty"` // of an output: the slot that it is
-	Align   int     `json:"align,omitempty"` // what its address is a multiple of, bytes; 0: an element's size
+	Name    string       `json:"name"`
+	Kind    string       `json:"kind"`
+	Slot    string       `json:"slot,omitempty"`
+	DType   string       `json:"dtype,omitempty"`
+	Sizes   []int64      `json:"sizes,omitzero"`
+	Strides []int64      `json:"strides,omitzero"`
+	Value   string       `json:"value,omitempty"`
+	Alias   string       `json:"alias,omitempty"`  // of an output: the slot that it is
+	Values  *card.Values `json:"values,omitempty"` // of an input, where the user chose to tell
+	Align   int          `json:"align,omitempty"`  // what its address is a multiple of, bytes; 0: an element's size
 }
 
 // Target is what code is compiled for.
@@ -180,16 +181,22 @@ func cardOf(c *card.Card) Card {
 			}
 			return 0
 		}
+		values := func(i int) *card.Values {
+			if i < len(v.Values) {
+				return &v.Values[i]
+			}
+			return nil
+		}
 		for _, arg := range v.Call.Args {
 			switch arg.Kind {
 			case "tensor":
 				variant.Arguments = append(variant.Arguments, Argument{Name: arg.Name, Kind: arg.Kind, Slot: slots[at], DType: arg.DType,
-					Sizes: arg.Sizes, Strides: arg.Strides, Align: align(at)})
+					Sizes: arg.Sizes, Strides: arg.Strides, Align: align(at), Values: values(at)})
 				at++
 			case "tensors":
 				for _, item := range arg.Items {
 					variant.Arguments = append(variant.Arguments, Argument{Name: arg.Name, Kind: "tensor", Slot: slots[at], DType: item.DType,
-						Sizes: item.Sizes, Strides: item.Strides, Align: align(at)})
+						Sizes: item.Sizes, Strides: item.Strides, Align: align(at), Values: values(at)})
 					at++
 				}
 			default:

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 	"text/template"
+
+	"github.com/kernelforge/kernelforge/go/card"
 )
 
 //go:embed brief.md
@@ -48,10 +50,18 @@ func argument(a Argument) string {
 	if a.Align > 0 {
 		text += fmt.Sprintf(" aligned to %d bytes", min(a.Align, 16)) // more is not promised: a plan's guard asks for at most 16
 	}
+	if a.Values != nil {
+		text += ", " + Holds(*a.Values)
+	}
 	if a.Alias != "" {
 		text += fmt.Sprintf(" (it is `%s`)", a.Alias)
 	}
 	return text
+}
+
+// Holds says what a tensor holds.
+func Holds(v card.Values) string {
+	return fmt.Sprintf("values: mean %g, deviation %g, from %g to %g, %g %% zeros", v.Mean, v.Deviation, v.Least, v.Largest, 100*v.Zeros)
 }
 
 func names(all []Name) string {

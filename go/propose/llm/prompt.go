@@ -108,6 +108,7 @@ type page struct {
 	Signature, Slots, Names, Machine, Ask string
 	Variants                              []variant
 	MoreVariants                          int
+	Inputs                                []string // what they hold, where the user chose to tell
 	Path, Siblings                        []string
 	Parent                                *parent
 }
@@ -125,6 +126,11 @@ func (a *Author) task(from propose.Brief, told brief.Brief) (string, error) {
 		if i == tellVariants {
 			p.MoreVariants = len(told.Card.Variants) - i
 			break
+		}
+		for _, input := range v.Arguments {
+			if input.Values != nil {
+				p.Inputs = append(p.Inputs, fmt.Sprintf("%s, `%s`: %s", v.ID, input.Slot, brief.Holds(*input.Values)))
+			}
 		}
 		p.Variants = append(p.Variants, variant{v.ID, shapes(v), fmt.Sprint(v.Calls), fmt.Sprintf("%.4g", v.EagerUS), fmt.Sprint(v.Bytes), fmt.Sprintf("%.4g", v.RoofUS)})
 	}

@@ -69,6 +69,14 @@ func TestThePromptTellsWhatAnAuthorNeeds(t *testing.T) {
 		}
 	}
 	b := grown(t, "host")
+	if text := promptOf(t, nil, b); strings.Contains(text, "deviation") {
+		t.Errorf("it tells values that nobody chose to tell: %s", text)
+	}
+	b.Card.Variants[0].Values = []card.Values{{Mean: 0.25, Deviation: 1.5, Least: -4, Largest: 7, Zeros: 0.5}}
+	if text := promptOf(t, nil, b); !strings.Contains(text, "v0, `self`: values: mean 0.25, deviation 1.5, from -4 to 7, 50 % zeros\n") {
+		t.Errorf("it does not tell values that the user chose to tell: %s", text)
+	}
+	b.Card.Variants[0].Values = nil
 	b.Repair = &b.Children[0]
 	text := promptOf(t, nil, b)
 	if !strings.Contains(text, "Mend your attempt") || strings.Contains(text, "**memory**") || strings.Count(text, "kf_hsum((a + b)") != 1 {

@@ -32,6 +32,11 @@ def add(p: argparse.ArgumentParser) -> None:
     p.add_argument("--review", action="store_true", help="leave winners proposed until `kernelforge approve`")
     p.add_argument("--exact", action="store_true", help="serve only plans that are bitwise equal to eager")
     p.add_argument(
+        "--tell-inputs",
+        action="store_true",
+        help="tell authors roughly what inputs hold: mean, deviation, range and zeros, to two digits",
+    )
+    p.add_argument(
         "--processes",
         type=int,
         metavar="N",
@@ -74,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
             study=args.study,
             store=args.store,
             seed=args.seed,
+            tell_inputs=args.tell_inputs,
             **options.authors_of(args),
             out=args.out,
             name=made.name,
