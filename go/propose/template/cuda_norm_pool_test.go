@@ -200,9 +200,26 @@ func TestEveryPointOfNormAndPoolFamiliesForCudaIsAValidSpec(t *testing.T) {
 	}
 }
 
+// parametersOf are the numbers of parameters of a source's kernels.
+func parametersOf(source string) map[string]int {
+	parameters := map[string]int{}
+	for _, match := range entryPoint.FindAllStringSubmatch(source, -1) {
+		parameters[match[1]] = strings.Count(match[2], ",") + 1
+	}
+	return parameters
+}
+
+// sourcesSeen: most points of a family share their source, and to read one takes longer than to make it.
+var sourcesSeen = map[string]map[string]int{}
+
 func checkCudaSpec(t *testing.T, where string, call card.Call, candidate card.Candidate, names map[string]bool) {
 	t.Helper()
+	seen := map[string]bool{}
 	check := func(expr string) {
+		if seen[expr] {
+			return
+		}
+		seen[expr] = true
 		for _, word := range identifier.FindAllString(expr, -1) {
 			if !names[word] {
 				t.Fatalf("%s: expression `%s` uses `%s`, which neither call nor device has", where, expr, word)
@@ -217,9 +234,10 @@ func checkCudaSpec(t *testing.T, where string, call card.Call, candidate card.Ca
 	for _, workspace := range candidate.Spec.Workspaces {
 		check(workspace.Bytes)
 	}
-	parameters := map[string]int{}
-	for _, match := range entryPoint.FindAllStringSubmatch(candidate.Source, -1) {
-		parameters[match[1]] = strings.Count(match[2], ",") + 1
+	parameters := sourcesSeen[candidate.Source]
+	if parameters == nil {
+		parameters = parametersOf(candidate.Source)
+		sourcesSeen[candidate.Source] = parameters
 	}
 	for _, kernel := range candidate.Spec.Kernels {
 		if parameters[kernel.Entry] != len(kernel.Args) {

@@ -3,14 +3,11 @@ package template
 import (
 	"embed"
 	"fmt"
-	"regexp"
 	"strings"
 )
 
 //go:embed host cuda
 var pages embed.FS
-
-var pageLine = regexp.MustCompile(`(?m)^// @(include )?(\S+)$`)
 
 // A family's page is host/<name>.cc or cuda/<name>.cu. As the compiler gets it, a line `// @include <file>` is replaced by that file of the
 // same folder, with its own such lines replaced; a line `// @<part>` by the part of that name.
@@ -18,16 +15,26 @@ func hostPage(name string, parts map[string]string) string { return page("host",
 func cudaPage(name string, parts map[string]string) string { return page("cuda", name+".cu", parts) }
 
 func page(folder, file string, parts map[string]string) string {
-	return pageLine.ReplaceAllStringFunc(pageFile(folder, file), func(line string) string {
-		if file, ok := strings.CutPrefix(line, "// @include "); ok {
-			return strings.TrimSuffix(page(folder, file, parts), "\n")
+	var text strings.Builder
+	writePage(&text, folder, file, parts)
+	return text.String()
+}
+
+func writePage(text *strings.Builder, folder, file string, parts map[string]string) {
+	for line := range strings.Lines(pageFile(folder, file)) {
+		mark, marked := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "// @")
+		included, include := strings.CutPrefix(mark, "include ")
+		switch part, given := parts[mark]; {
+		case !marked:
+			text.WriteString(line)
+		case include:
+			writePage(text, folder, included, parts)
+		case given:
+			text.WriteString(strings.TrimSuffix(part, "\n") + "\n")
+		default:
+			panic(fmt.Sprintf("page %s/%s: nothing given for `%s`", folder, file, mark))
 		}
-		part, ok := parts[strings.TrimPrefix(line, "// @")]
-		if !ok {
-			panic(fmt.Sprintf("page %s/%s: nothing given for `%s`", folder, file, line))
-		}
-		return strings.TrimSuffix(part, "\n")
-	})
+	}
 }
 
 func hostFile(name string) string { return pageFile("host", name) }
