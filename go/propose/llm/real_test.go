@@ -9,6 +9,8 @@ import (
 	"github.com/kernelforge/kernelforge/go/propose/budget"
 )
 
+const longest = 1500 // seconds of a call, on a machine that does other things too: a given-up one would be asked for again
+
 // A real model, whatever it writes: a candidate or a reason, kept and counted, until the budget ends it.
 func TestARealModel(t *testing.T) {
 	url := os.Getenv("KF_LLM_URL")
@@ -21,7 +23,7 @@ func TestARealModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := &memory{replies: map[string]Reply{}, asked: map[string][]byte{}}
-	author, err := New(Config{Model: or(os.Getenv("KF_LLM_MODEL"), "small"), BaseURL: url, MaxTokens: 160, TotalS: 300, FirstByteS: 300, Budget: b, Getenv: os.Getenv}, kept)
+	author, err := New(Config{Model: or(os.Getenv("KF_LLM_MODEL"), "small"), BaseURL: url, MaxTokens: 160, TotalS: longest, FirstByteS: longest, Budget: b, Getenv: os.Getenv}, kept)
 	if err != nil {
 		t.Fatal(err)
 	}
