@@ -33,8 +33,11 @@ def test_images_with_more_than_the_spec_or_with_state_are_refused() -> None:
     for only in ("extra_entry", "counts_calls", "cache_by_address"):
         found = _judged(only)
         assert found and all(status != "ok" for status in found.values()), (only, found)
-    survived = _files("extra_entry", "image")
-    assert [f for f in survived if f["status"] != "ok"] == []
+    # With the gate off the worker runs it to the end, and the user's process, which no test can tell to look away, refuses to load it.
+    [survived] = _files("extra_entry", "image")
+    assert survived["killed_by"] == "timing" and "in the user's process: make a plan" in survived["detail"], (
+        survived
+    )
 
 
 @pytest.mark.skipif(_needs.sanitizer() is None, reason="no compute-sanitizer on this machine")
