@@ -162,6 +162,8 @@ def _template_calls(device: str) -> list[tuple[str, list[Any]]]:
         ("aten::where.self", [t(6, 48) > 0, t(6, 48), t(48)]),
         ("aten::native_layer_norm", [rows, [32], t(32), t(32), 1e-5]),
         ("aten::max_pool2d_with_indices", [last(2, 8, 9, 9), [3, 3], [2, 2], [1, 1], [1, 1], False]),
+        ("aten::max_pool2d", [last(2, 8, 9, 9), [3, 3], [2, 2], [1, 1], [1, 1], False]),
+        ("aten::max_pool2d", [t(2, 8, 9, 9).bfloat16(), [3, 3], [2, 2], [1, 1], [1, 1], False]),
         ("aten::upsample_nearest2d", [last(2, 8, 5, 5), [10, 10], None, None]),
         ("aten::sum.dim_IntList", [t(6, 48), [0], False, None]),
         ("aten::cumsum", [t(6, 48), 1, None]),

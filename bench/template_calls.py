@@ -59,6 +59,7 @@ def timed() -> dict[str, tuple[str, Callable[[], list[Any]]]]:
             "aten::max_pool2d_with_indices",
             lambda: [t(256, 64, 112, 112, last=True), *pool],
         ),
+        "resnet max pool, values": ("aten::max_pool2d", lambda: [t(256, 64, 112, 112, last=True), *pool]),
         "resnet mean": ("aten::mean.dim", lambda: [t(256, 2048, 7, 7, last=True), [-1, -2], True, None]),
         "vae silu 128x1024": ("aten::silu", lambda: [t(1, 128, 1024, 1024, dtype=bf16)]),
         "vae silu 512x128": ("aten::silu", lambda: [t(1, 512, 128, 128, dtype=bf16)]),

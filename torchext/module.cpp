@@ -216,6 +216,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         Stack stack = stack_from(op.schema(), args);
         {
           const py::gil_scoped_release release;
+          const Whole whole(op.operator_name());
           op.callBoxed(stack);
         }
         return outputs_to_python(std::move(stack));

@@ -1,6 +1,7 @@
 #include "registry.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
 #include <pthread.h>
 #include <torch/csrc/jit/frontend/function_schema_parser.h>
 
@@ -68,6 +69,11 @@ OpEntry* find_entry(const std::string& full_name) {
   }();
   const auto found = index->find(full_name);
   return found == index->end() ? nullptr : found->second;
+}
+
+Whole::Whole(const c10::OperatorName& op) {
+  const OpEntry* entry = find_entry(c10::toString(op));
+  if (entry != nullptr && (entry->marks & kComposite) != 0 && !at::GradMode::is_enabled()) below_.emplace();
 }
 
 namespace {

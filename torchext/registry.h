@@ -5,11 +5,14 @@
 #ifndef KFT_REGISTRY_H_
 #define KFT_REGISTRY_H_
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/function_schema.h>
+#include <ATen/core/operator_name.h>
 #include <torch/library.h>
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,6 +85,16 @@ class ThreadOff {
   ~ThreadOff() { --g_thread.off; }
   ThreadOff(const ThreadOff&) = delete;
   ThreadOff& operator=(const ThreadOff&) = delete;
+};
+
+// What is called while one of these lives reaches its hook, a composite as well: with grad mode off nothing is recorded, so a composite that is
+// hooked is called below autograd's keys, as inference_mode would, and does not dissolve above its hook.
+class Whole {
+ public:
+  explicit Whole(const c10::OperatorName& op);
+
+ private:
+  std::optional<at::AutoDispatchBelowADInplaceOrView> below_;
 };
 
 struct Refusal {

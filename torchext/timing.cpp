@@ -51,7 +51,8 @@ void with_plans(bool plans, F&& body) {
 // Calls one operator over its argument sets, round robin, through one stack that keeps its memory. bare: as if it had no hook.
 class Caller {
  public:
-  Caller(const c10::OperatorHandle& op, const std::vector<Stack>& sets, bool bare = false) : op_(op), sets_(sets), bare_(bare) {
+  Caller(const c10::OperatorHandle& op, const std::vector<Stack>& sets, bool bare = false)
+      : op_(op), sets_(sets), bare_(bare), whole_(op.operator_name()) {
     need(!sets.empty(), "time an operator: no argument sets (expected at least one)");
   }
 
@@ -92,6 +93,7 @@ class Caller {
   const c10::OperatorHandle& op_;
   const std::vector<Stack>& sets_;
   const bool bare_;
+  const Whole whole_;
   Stack stack_;
   size_t next_ = 0;
 };

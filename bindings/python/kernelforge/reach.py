@@ -214,8 +214,8 @@ def document(old: str, device: str, new: str) -> str:
         "Otherwise: the hooked overloads that arrived instead, or `nothing` (the work was fused, or runs as an operator that is not hooked). "
         "aot_eager and Inductor run under no_grad, after compilation. `not observed`: hooked since this device was there.",
         "",
-        "`F.max_pool2d` arrives as its leaf `max_pool2d_with_indices` in every eager mode: the composite is not hooked. `_fused_rms_norm` is "
-        "CompositeImplicit on the CPU, so there it arrives only without autograd keys (inference_mode). `_nnpack_spatial_convolution` is called after "
+        "`max_pool2d` is CompositeImplicit, and `_fused_rms_norm` is on the CPU: they arrive only without autograd keys (inference_mode), elsewhere what "
+        "they are made of does, for `F.max_pool2d` its leaf `max_pool2d_with_indices`. `_nnpack_spatial_convolution` is called after "
         "`torch._nnpack_available()`, which sets NNPACK up; torch refuses it before and on processors without AVX2.",
         "",
     ]

@@ -208,7 +208,11 @@ def _pool(call: Call, average: bool) -> Kernel:
     body += f"    for (i64 a = 0; a < {kh}; ++a) for (i64 b = 0; b < {kw}; ++b) {{ i64 h = d2 * {sh} + a, w = d3 * {sw} + b;"
     body += f" float v = {at('self', x, ['d0', 'd1', 'h', 'w'])}; sum += v; if (v > top) {{ top = v; where = h * {x['sizes'][3]} + w; }} }}\n"
     body += f"    {at('out0', out, dims(out))} = " + (
-        f"sum / {kh * kw};" if average else f"top; {at('out1', call['outputs'][1], dims(out))} = where;"
+        f"sum / {kh * kw};"
+        if average
+        else "top; (void)where;"
+        if len(call["outputs"]) == 1
+        else f"top; {at('out1', call['outputs'][1], dims(out))} = where;"
     )
     return kernel(call, body, "out0_numel")
 
@@ -302,7 +306,7 @@ FAMILIES: dict[str, Callable[[Call], Kernel]] = {
         ),
         _batch_norm,
     ),
-    "max_pool2d_with_indices": lambda c: _pool(c, average=False),
+    **dict.fromkeys(("max_pool2d", "max_pool2d_with_indices"), lambda c: _pool(c, average=False)),
     "avg_pool2d": lambda c: _pool(c, average=True),
     **dict.fromkeys(("_adaptive_avg_pool2d", "adaptive_avg_pool2d"), _adaptive),
     **dict.fromkeys(("upsample_nearest2d", "upsample_bilinear2d"), _upsample),

@@ -52,7 +52,8 @@ def captured(overload: str, arguments: Sequence[Any]) -> dict[str, Any]:
     module = _ext.load()
     module.capture_begin(0, 0)
     try:
-        module.call(overload, list(arguments))
+        with torch.no_grad():  # a composite that is hooked dissolves above its hook where autograd records
+            module.call(overload, list(arguments))
     finally:
         records = module.capture_end()
     found = [r["call"] for r in records if r["overload"] == overload]

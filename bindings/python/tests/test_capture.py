@@ -109,9 +109,14 @@ def test_composite_is_captured_as_such_under_inference_mode():
         assert "aten::_fused_rms_norm" not in [r["overload"] for r in capture(lambda: F.rms_norm(X, (6,)))]
 
 
-def test_max_pool_is_captured_as_its_leaf_under_inference_mode():
+def test_max_pool_is_captured_whole_under_inference_mode_and_as_its_leaf_elsewhere():
     x = torch.randn(1, 2, 4, 4)
     with torch.inference_mode():
+        (r,) = capture(lambda: F.max_pool2d(x, 2))
+    assert r["overload"] == "aten::max_pool2d" and r["composite"]
+    assert r["children"] == ["aten::max_pool2d_with_indices"]
+    assert [o["dtype"] for o in r["call"]["outputs"]] == ["float32"]
+    with torch.no_grad():
         (r,) = capture(lambda: F.max_pool2d(x, 2))
     assert r["overload"] == "aten::max_pool2d_with_indices"
     assert [o["dtype"] for o in r["call"]["outputs"]] == ["float32", "int64"]

@@ -62,6 +62,10 @@ def _max_pools() -> list[Site]:
                 if i % 2 == 0 or dtype is F32:
                     sites.append(Site(name, tuple((x, *window) for x in _last(dtype)), points))
     sites.append(Site(name, ((_t(3, 9, 33), *MAX_WINDOWS[0]), (_t(5, 8, 8), *MAX_WINDOWS[0]))))
+    for i, dtype in ((0, F32), (0, BF16), (3, F16), (6, F32)):  # the composite, without indices
+        points = "axes" if i == 0 and dtype is F32 else "default"
+        for xs in (_planes(dtype), _last(dtype)):
+            sites.append(Site("aten::max_pool2d", tuple((x, *MAX_WINDOWS[i]) for x in xs), points))
     into = (torch.empty(2, 3, 4, 16), torch.empty(2, 3, 4, 16, dtype=torch.int64))
     sites.append(Site(f"{name}.out", ((_t(2, 3, 9, 33), *MAX_WINDOWS[0], *into),)))
     return sites

@@ -638,6 +638,15 @@ pool = {
     },
 }
 add("aten::max_pool2d_with_indices", _args(odd, [3, 3], [2, 2], [1, 1], [1, 1], False), **pool)
+add(
+    "aten::max_pool2d",
+    _args(odd, [3, 3], [2, 2], [1, 1], [1, 1], False),
+    good={"windows": lambda a, up: _max_pool(a, up)[0]},
+    bad={
+        "drops NaN": lambda a, up: _max_pool_drops_nan(a, up)[0],
+        "zero padding": lambda a, up: pool["bad"]["zero padding"](a, up)[0],
+    },
+)
 add("aten::max_pool2d_with_indices", _args(image, [2, 2], [2, 2], [0, 0], [1, 1], True), note="ceil")
 
 

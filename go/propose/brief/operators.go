@@ -76,6 +76,7 @@ var operators = map[string]Words{
 	"amax":                                 {"largest value along `dim`; NaN wins", "out = max(self)"},
 	"cumsum":                               {"running sum along `dim`", "out[.., j] = sum over k <= j of self[.., k]"},
 	"topk":                                 {"the k largest elements along `dim` (smallest where not `largest`), best first where `sorted`, and their places; NaN is the largest; any of equal elements may be taken", "out0[.., j] = the j-th best of self, out1[.., j] = its index along dim"},
+	"max_pool2d":                           {"largest value of each window (NaN wins); padding counts as -inf", "out[n, c, p, q] = max of self[n, c, window]"},
 	"max_pool2d_with_indices":              {"largest value of each window and its index in the plane (first one wins, NaN wins); padding counts as -inf", "out0[n, c, p, q] = max of self[n, c, window], out1 = row * width + column of it"},
 	"avg_pool2d":                           {"mean of each window; `count_include_pad` counts padding, `divisor_override` replaces the count", "out[n, c, p, q] = sum of self[n, c, window] / divisor"},
 	"_adaptive_avg_pool2d":                 adaptive,

@@ -165,7 +165,7 @@ func (avgPoolChannels) Build(c *card.Card, f propose.Facts, p Point) (card.Candi
 	if err != nil {
 		return card.Candidate{}, err
 	}
-	args, work, size := channelArgs(len(argument(call, "self").Sizes), "out0")
+	args, work, size := channelArgs(len(argument(call, "self").Sizes), slot("out0"))
 	return card.Candidate{
 		Source: hostPage("avg_pool_channels", nil),
 		Spec:   single(p, a.constants(call), work, share(p, size), args),
@@ -174,13 +174,10 @@ func (avgPoolChannels) Build(c *card.Card, f propose.Facts, p Point) (card.Candi
 
 // channelArgs are the arguments of a pool over contiguous channels (C, H, W, OH, OW and the strides of N, H, W), its work and the input elements
 // of one item.
-func channelArgs(dim int, outputs ...string) (args []card.SpecArg, work, size string) {
+func channelArgs(dim int, outputs ...card.SpecArg) (args []card.SpecArg, work, size string) {
 	in, strides := planes("self", dim)
 	out, _ := planes("out0", dim)
-	args = []card.SpecArg{slot("self")}
-	for _, name := range outputs {
-		args = append(args, slot(name))
-	}
+	args = append([]card.SpecArg{slot("self")}, outputs...)
 	args = append(args, integers(in[1], in[2], in[3], out[2], out[3], strides[0], strides[2], strides[3])...)
 	return args, in[0] + " * " + out[2], fmt.Sprintf("%s * %s * %s / %s + 1", in[1], in[2], in[3], out[2])
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/kernelforge/kernelforge/go/propose"
 )
 
-// Pools for cuda. Max pool with indices: cudaMaxPoolRows is cuda/max_pool_rows.cu, cudaMaxPoolChannels cuda/max_pool_channels.cu; averages,
+// Pools for cuda. Max pool, with indices or without: cudaMaxPoolRows is cuda/max_pool_rows.cu, cudaMaxPoolChannels cuda/max_pool_channels.cu; averages,
 // adaptive too: cudaAvgPoolRows is cuda/avg_pool_rows.cu, cudaAvgPoolTeams cuda/avg_pool_teams.cu, cudaAvgPoolChannels
 // cuda/avg_pool_channels.cu.
 type (
@@ -77,7 +77,7 @@ func (cudaMaxPoolRows) Params(c *card.Card, _ propose.Facts) []Param {
 	return []Param{poolThreads, rows}
 }
 
-// channelAccesses offers up to 16 bytes of channels, which divide them and every stride; by default half of it, since an index is 8 bytes.
+// channelAccesses offers up to 16 bytes of channels, which divide them and every stride, and half of it, since an index is 8 bytes.
 func channelAccesses(c *card.Card) Param {
 	p := accesses(c, itemSizes[selfType(c)], 16, func(call card.Call) []int64 {
 		self := argument(call, "self")
@@ -97,7 +97,9 @@ func channelAccesses(c *card.Card) Param {
 
 func (cudaMaxPoolChannels) Params(c *card.Card, _ propose.Facts) []Param {
 	vector := channelAccesses(c)
-	vector.Default = max(vector.Values[0], min(vector.Default, 4))
+	if withIndices(c.Variants[0].Call) {
+		vector.Default = max(vector.Values[0], min(vector.Default, 4))
+	}
 	return []Param{poolThreads, vector}
 }
 
@@ -188,11 +190,15 @@ func maxPoolPage(c *card.Card) (signature, map[string]string, error) {
 		return signature{}, nil, fmt.Errorf("overload `%s`: its window is not constant", c.Overload)
 	}
 	s := signatureOf(c)
-	constants := map[string]string{"IN": ctypes[argument(call, "self").DType], "INDEX": s.index()}
+	constants := map[string]string{"IN": ctypes[argument(call, "self").DType], "INDEX": s.index(), "INDICES": boolean(withIndices(call))}
 	w.constants(constants)
 	s.in("IN", "x", "self")
 	s.out("IN", "out", "out0")
-	s.out("int64_t", "index", "out1")
+	if withIndices(call) {
+		s.out("int64_t", "index", "out1")
+	} else {
+		s.null("int64_t", "index")
+	}
 	return s, constants, nil
 }
 

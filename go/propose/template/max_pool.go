@@ -8,7 +8,18 @@ import (
 	"github.com/kernelforge/kernelforge/go/propose"
 )
 
-var maxPools = overloads("max_pool2d_with_indices max_pool2d_with_indices.out")
+var maxPools = overloads("max_pool2d max_pool2d_with_indices max_pool2d_with_indices.out")
+
+// withIndices says whether a max pool gives the places of its maxima as well; `max_pool2d` does not.
+func withIndices(call card.Call) bool { return len(call.Outputs) == 2 }
+
+// indexSlot is the argument for the places of the maxima, which are the second output where there is one.
+func indexSlot(call card.Call) card.SpecArg {
+	if withIndices(call) {
+		return slot("out1")
+	}
+	return integer("0")
+}
 
 // maxPoolRows is host/max_pool_rows.cc: planes whose rows are contiguous.
 type maxPoolRows struct{}
@@ -24,7 +35,11 @@ func maxPoolApplies(c *card.Card, order []int) bool {
 	}
 	w, ok := windowOf(call)
 	return ok && sameWindow(c, w) && everyVariant(c, func(call card.Call) bool {
-		if !poolable(call, order, 2) || call.Outputs[1].DType != "int64" {
+		outputs := 1
+		if call.Overload != "aten::max_pool2d" {
+			outputs = 2
+		}
+		if !poolable(call, order, outputs) || (outputs == 2 && call.Outputs[1].DType != "int64") {
 			return false
 		}
 		in, out := sizes4(argument(call, "self").Sizes), sizes4(call.Outputs[0].Sizes)
@@ -62,14 +77,16 @@ func (maxPoolRows) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate
 		return card.Candidate{}, fmt.Errorf("overload `%s`: its window is not constant", c.Overload)
 	}
 	self := argument(call, "self")
-	constants := map[string]string{"IN": ctypes[self.DType], "BLOCKS": strconv.FormatInt(blocks(widestRow(c), p, self.DType), 10)}
+	constants := map[string]string{
+		"IN": ctypes[self.DType], "BLOCKS": strconv.FormatInt(blocks(widestRow(c), p, self.DType), 10), "INDICES": boolean(withIndices(call)),
+	}
 	w.constants(constants)
 	if _, ok := p["STREAM"]; !ok {
 		constants["STREAM"] = "0"
 	}
 	in, strides := planes("self", len(self.Sizes))
 	out, _ := planes("out0", len(self.Sizes))
-	args := append([]card.SpecArg{slot("self"), slot("out0"), slot("out1")}, integers(in[:]...)...)
+	args := append([]card.SpecArg{slot("self"), slot("out0"), indexSlot(call)}, integers(in[:]...)...)
 	args = append(args, integers(out[2], out[3], strides[0], strides[1], strides[2])...)
 	work := fmt.Sprintf("%s * %s * ceildiv(%s, %s)", in[0], in[1], out[2], pieceRows(p, out[2]))
 	return card.Candidate{
@@ -119,11 +136,11 @@ func (maxPoolChannels) Build(c *card.Card, f propose.Facts, p Point) (card.Candi
 		return card.Candidate{}, fmt.Errorf("overload `%s`: its window is not constant", c.Overload)
 	}
 	self := argument(call, "self")
-	constants := map[string]string{"IN": ctypes[self.DType]}
+	constants := map[string]string{"IN": ctypes[self.DType], "INDICES": boolean(withIndices(call))}
 	w.constants(constants)
 	if _, ok := p["STREAM"]; !ok {
 		constants["STREAM"] = "0"
 	}
-	args, work, size := channelArgs(len(self.Sizes), "out0", "out1")
+	args, work, size := channelArgs(len(self.Sizes), slot("out0"), indexSlot(call))
 	return card.Candidate{Source: hostPage("max_pool_channels", nil), Spec: single(p, constants, work, share(p, size), args)}, nil
 }

@@ -77,6 +77,12 @@ func maxPoolCall(stride, padding int64, order ...int) card.Call {
 	}
 }
 
+// valuesOf is a max pool without the places of its maxima, as the composite gives it.
+func valuesOf(call card.Call) card.Call {
+	call.Overload, call.Outputs = "aten::max_pool2d", call.Outputs[:1]
+	return call
+}
+
 func avgPoolCall(order ...int) card.Call {
 	in, out := []int64{2, 8, 9, 9}, []int64{2, 8, 4, 4}
 	return card.Call{
@@ -159,6 +165,8 @@ var normPoolCards = map[string]struct {
 	"group norm of channels":         {hostCard(groupNormCall(channelsInside...)), "group_norm_channels"},
 	"softmax, rows and columns":      {hostCard(softmaxCall(1, 4, 7, 1), softmaxCall(1, 4, 7, 5)), ""},
 	"batch norm in training":         {hostCard(batchNormCall(true)), ""},
+	"max pool's values of planes":    {hostCard(valuesOf(maxPoolCall(2, 0))), "max_pool_rows"},
+	"max pool's values of channels":  {hostCard(valuesOf(maxPoolCall(1, 1, channelsInside...))), "max_pool_channels"},
 	"max pool with two windows":      {hostCard(maxPoolCall(2, 0), maxPoolCall(1, 1)), ""},
 	"layer norm, odd statistics":     {hostCard(layerNormCall("float64")), ""},
 	"group norm with an empty batch": {hostCard(emptied(groupNormCall())), ""},

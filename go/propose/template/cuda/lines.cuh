@@ -30,10 +30,13 @@ template <int N> KF_INLINE void roll(Line<N>& all, Line<N> (&kept)[KEPT > 0 ? KE
     for (int j = 0; j < KEPT; ++j) kept[j] = j + SH < KEPT ? kept[j + SH < KEPT ? j + SH : 0] : lines[j + SH < KEPT ? 0 : j + SH - KEPT];
   }
 }
+// index: null without INDICES.
 template <int N> KF_INLINE void put_line(T* out, int64_t* index, const Line<N>& all, bool aligned) {
-  kf_vec<int64_t, N> wide;
-#pragma unroll
-  for (int e = 0; e < N; ++e) wide[e] = all.where[e];
   put<N>(out, all.best, aligned);
-  put<N>(index, wide, aligned);
+  if constexpr (INDICES) {
+    kf_vec<int64_t, N> wide;
+#pragma unroll
+    for (int e = 0; e < N; ++e) wide[e] = all.where[e];
+    put<N>(index, wide, aligned);
+  }
 }

@@ -1,8 +1,8 @@
-// Max pool with indices of planes whose rows are contiguous, in bands: values and indices exactly as eager gives them.
+// Max pool, with indices or without (INDICES), of planes whose rows are contiguous, in bands: values and indices exactly as eager gives them.
 //
 // Idea: a thread reads vectors of VEC columns down the plane, with the few columns beside them that its windows reach into (those are in the L1), and has the
 // VEC / SW outputs under them, ROWS times below each other. Each row is folded across its windows once; rows that the next window below has too stay
-// in registers. Indices are stored 16 bytes at a time. Bound: bytes of input, values and 64-bit indices.
+// in registers. Indices are stored 16 bytes at a time. Bound: bytes of input, values and 64-bit indices, if any.
 // Works for: rows of whole vectors, SW times as wide as the output's; kernel, stride and padding are constants, dilation is 1.
 // Parameters the tree may change: THREADS, VEC, ROWS (outputs below each other).
 // Numerics: comparisons only. NaN wins over everything and the last one stays; else the first of equal ones.

@@ -1,7 +1,7 @@
-// Max pool with indices where channels are contiguous: values and indices exactly as eager gives them.
+// Max pool, with indices or without (INDICES), where channels are contiguous: values and indices exactly as eager gives them.
 //
 // Idea: a thread has VEC channels of one output position; positions that windows share are in the L1. Bound: bytes of input, values and 64-bit
-// indices.
+// indices, where there are some.
 // Works for: any sizes with channels of stride 1, VEC dividing them; kernel, stride, padding and dilation are constants.
 // Parameters the tree may change: THREADS, VEC (channels of a thread).
 // Numerics: comparisons only. NaN wins over everything and the last one stays; else the first of equal ones. Where nothing is above -infinity
@@ -44,9 +44,11 @@ KF_KERNEL(THREADS) void kf_main(
   };
   if (aligned && top >= 0 && top + (KH - 1) * DH < int(height) && left >= 0 && left + (KW - 1) * DW < int(width)) reduce(Is<true>());
   else reduce(Is<false>());
-  kf_vec<int64_t, VEC> wide;
-#pragma unroll
-  for (int e = 0; e < VEC; ++e) wide[e] = where[e];
   put<VEC>(out + at, best, aligned_out);
-  put<VEC>(index + at, wide, aligned_out);
+  if constexpr (INDICES) {
+    kf_vec<int64_t, VEC> wide;
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) wide[e] = where[e];
+    put<VEC>(index + at, wide, aligned_out);
+  }
 }

@@ -1,7 +1,7 @@
-// Max pool with indices of planes whose rows are contiguous: values and indices exactly as eager gives them.
+// Max pool, with indices or without (INDICES), of planes whose rows are contiguous: values and indices exactly as eager gives them.
 //
 // Idea: a thread has ROWS outputs below each other and reduces each input row that their windows share once; neighbouring threads take
-// neighbouring columns, so that their windows meet in the L1 and stores are whole lines. Bound: bytes of input, values and 64-bit indices.
+// neighbouring columns, so that their windows meet in the L1 and stores are whole lines. Bound: bytes of input, values and 64-bit indices, if any.
 // Works for: any sizes with rows of stride 1; kernel, stride, padding and dilation are constants.
 // Parameters the tree may change: THREADS, ROWS.
 // Numerics: comparisons only. NaN wins over everything and the last one stays; else the first of equal ones.
@@ -68,6 +68,6 @@ KF_KERNEL(THREADS) void kf_main(
   for (int r = 0; r < ROWS; ++r)
     if (first + r < int(height_out)) {
       out[at + r * int64_t(width_out)] = kf_to<T>(best[r].value);
-      index[at + r * int64_t(width_out)] = best[r].index;
+      if constexpr (INDICES) index[at + r * int64_t(width_out)] = best[r].index;
     }
 }

@@ -1,8 +1,8 @@
-// Max pool with indices where channels are contiguous, in strips: values and indices exactly as eager gives them.
+// Max pool, with indices or without (INDICES), where channels are contiguous, in strips: values and indices exactly as eager gives them.
 //
 // Idea: a thread has VEC channels of a column of ROWS outputs. Each input row is folded across the window once, all its loads in flight; rows that the next
 // window below has too stay in registers, so that a window of 3 x 3 with stride 2 reads 6 vectors and not 9. Indices are stored 16 bytes at a time.
-// Bound: bytes of input, values and 64-bit indices.
+// Bound: bytes of input, values and 64-bit indices, if any.
 // Works for: any sizes with channels of stride 1, VEC dividing them; kernel, stride and padding are constants, dilation is 1.
 // Parameters the tree may change: THREADS, VEC (channels of a thread), ROWS (outputs below each other).
 // Numerics: comparisons only. NaN wins over everything and the last one stays; else the first of equal ones. Where nothing is above

@@ -1,7 +1,7 @@
-// Max pooling with indices where channels are contiguous: values and indices, bitwise as eager.
+// Max pooling, with indices or without (INDICES), where channels are contiguous: values and indices, bitwise as eager.
 //
 // Idea: UNROLL vectors of channels of one output position stay in registers while its window goes by, in eager's order, so ties take the
-// first position. Bound: bytes of input, values and 64-bit indices.
+// first position. Bound: bytes of input, values and 64-bit indices, if any.
 // Works for: any sizes with channels of stride 1; kernel, stride, padding and dilation are constants.
 // Parameters the tree may change: UNROLL, AHEAD (input positions to prefetch along a row), STREAM (indices past the caches), KF_LANES, GRAIN.
 // Numerics: comparisons only. The fast path ignores NaN but notices it (0 * x adds up to NaN, also for an infinity); then the row is done

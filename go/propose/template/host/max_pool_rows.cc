@@ -1,8 +1,8 @@
-// Max pooling with indices of planes whose rows are contiguous: values and indices exactly as eager gives them.
+// Max pooling, with indices or without (INDICES), of planes whose rows are contiguous: values and indices exactly as eager gives them.
 //
 // Idea: vectors of output columns move down the plane. An input row is first reduced along itself (KW loads; at stride 2 even and odd columns
 // are picked from the same loads), then the last KH reduced rows give an output row; rows that windows share are reduced once. The window's
-// order of eager is kept, so ties take the first position. Bound: bytes of input, values and 64-bit indices.
+// order of eager is kept, so ties take the first position. Bound: bytes of input, values and 64-bit indices, if any.
 // Works for: any sizes with rows of stride 1; kernel, stride, padding and dilation are constants. Best at column strides 1 and 2.
 // Parameters the tree may change: ORDER (0: a vector runs down all rows, its state in registers; 1: row by row, state in L1, memory in order),
 // ROWS (output rows of one piece of work, 0: all), AHEAD (prefetch the next piece), STREAM (indices past the caches), KF_LANES, GRAIN.
@@ -54,7 +54,7 @@ template <bool EXACT> KF_INLINE Best reduce_row(Plane& plane, const Columns& b, 
     V u = Block::column(w, k);
     if (k == 0) a = {u, b.skipped}; else take<EXACT>(a, u, I{} + J(k * DW));
   }
-  a.i += J(h * plane.W);
+  shift(a, I{} + J(h * plane.W));
   return a;
 }
 // Output row r of a block; a holds the rows that it shares with the row before, afterwards those for the next.
@@ -67,11 +67,11 @@ template <bool EXACT> KF_INLINE void output_row(Plane& plane, const Columns& b, 
   for (int k = 0; k < KEEP; ++k) a[k] = rows[k + SH];
   Best m = rows[0];
 #pragma GCC unroll 16
-  for (int k = 1; k < KH; ++k) take<EXACT>(m, rows[k].v, rows[k].i);
-  m.i += b.lane;
+  for (int k = 1; k < KH; ++k) take<EXACT>(m, rows[k]);
+  shift(m, b.lane);
   if (AHEAD) {
     __builtin_prefetch(plane.out + at + plane.out_ahead, 1);
-    for (int i = 0; i < L; i += 8) __builtin_prefetch(plane.index + at + plane.out_ahead + i, 1);
+    for (int i = 0; INDICES && i < L; i += 8) __builtin_prefetch(plane.index + at + plane.out_ahead + i, 1);
   }
   put(plane.out + at, plane.index + at, m, b.n);
 }
