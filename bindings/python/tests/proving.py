@@ -30,6 +30,9 @@ class Site:
     variants: tuple[Arguments, ...]
     points: str = "default"  # `axes`: every parameter changed alone as well
     families: int = 1  # how many families apply at least
+    planes: bool = (
+        False  # the first output is contiguous, as eager makes it on CUDA, whatever it is on the host
+    )
 
     @property
     def name(self) -> str:
@@ -55,6 +58,10 @@ def card_of(site: Site, target: str = "host", align: int = 0) -> dict[str, Any]:
     variants = []
     for i, arguments in enumerate(site.variants):
         call = call_of(site.overload, arguments)
+        if site.planes:
+            call["outputs"][0]["strides"] = list(
+                torch.empty(call["outputs"][0]["sizes"], device="meta").stride()
+            )
         count = sum(_bytes(d) for d in [*call["args"], *call["outputs"]])
         variants.append(
             {"id": f"v{i}", "call": call, "calls": 1, "eager_us": 10.0, "bytes": count, "roof_us": 1.0}

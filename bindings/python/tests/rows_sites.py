@@ -6,6 +6,8 @@ no thread can keep, more channels than threads, odd planes inside a group, windo
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from proving import Site
@@ -49,6 +51,18 @@ def _group_norm(x: torch.Tensor, groups: int, points: str = "default", families:
     return Site("aten::native_group_norm", (arguments,), points, families)
 
 
+def _lines(planes: bool) -> list[Site]:
+    """Group norms of channels: groups of several vectors, of part of one, of one channel; squares that are not full."""
+    sites = [
+        _group_norm(_last(_t(2, 16, 9, 8, dtype=BF16)), 2, "axes"),
+        _group_norm(_last(_t(1, 64, 16, 20)), 4),
+        _group_norm(_last(_t(3, 32, 7, 8, dtype=F16)), 32),
+        _group_norm(_last(_t(1, 128, 24, 20, dtype=BF16)), 32),
+        _group_norm(_last(_t(2, 24, 31 + planes, 33)), 3, "axes"),
+    ]
+    return [replace(s, planes=planes) for s in sites]
+
+
 def _batch_norm(x: torch.Tensor, overload: str = "native_batch_norm", parameters: torch.dtype = F32) -> Site:
     n = x.shape[1]
     weight, bias, mean = (_t(n, dtype=parameters, seed=seed) for seed in (1, 2, 3))
@@ -56,8 +70,8 @@ def _batch_norm(x: torch.Tensor, overload: str = "native_batch_norm", parameters
     return Site(f"aten::{overload}", ((x, weight, bias, mean, variance, False, 0.1, 1e-5),))
 
 
-def _max_pool(x: torch.Tensor, points: str = "default") -> Site:
-    return Site("aten::max_pool2d_with_indices", ((x, [3, 3], [2, 2], [1, 1], [1, 1], False),), points)
+def _max_pool(x: torch.Tensor, points: str = "default", overload: str = "max_pool2d_with_indices") -> Site:
+    return Site(f"aten::{overload}", ((x, [3, 3], [2, 2], [1, 1], [1, 1], False),), points)
 
 
 def _adaptive(x: torch.Tensor, size: list[int], points: str = "default") -> Site:
@@ -92,7 +106,11 @@ def small() -> list[Site]:
             _t(3, 2, 272, 280, dtype=BF16), 1, families=3
         ),  # a team of blocks takes one group after the other
         _rms_norm(_t(1, 65536), families=3),
+        *_lines(False),
+        *_lines(True),
         _max_pool(_t(2, 3, 19, 40), "axes"),
+        _max_pool(_t(2, 3, 19, 40, dtype=BF16), "axes", "max_pool2d"),
+        _max_pool(_last(_t(2, 24, 19, 20, dtype=BF16)), "axes", "max_pool2d"),
         _adaptive(_t(1, 3, 33, 35), [2, 3], "axes"),
         _adaptive(_last(_t(1, 24, 20, 21, dtype=BF16)), [3, 2], "axes"),
     ]
@@ -141,7 +159,13 @@ def large() -> list[Site]:
     for dtype in (F32, BF16, F16):
         for x in (_t(16, 64, 112, 112, dtype=dtype), _t(8, 2048, 7, 7, dtype=dtype)):
             for y in (x, _last(x)):
-                sites += [_batch_norm(y), _max_pool(y), _adaptive(y, [7, 7]), _adaptive(y, [1, 1])]
+                sites += [
+                    _batch_norm(y),
+                    _max_pool(y),
+                    _max_pool(y, overload="max_pool2d"),
+                    _adaptive(y, [7, 7]),
+                    _adaptive(y, [1, 1]),
+                ]
                 if dtype is F32:
                     sites.append(_batch_norm(y, "cudnn_batch_norm"))
     return sites

@@ -69,6 +69,12 @@ func groupsOf(channels, side int64, order ...int) card.Call {
 	return call
 }
 
+// intoPlanes is a group norm whose result is contiguous, whatever its input is.
+func intoPlanes(call card.Call) card.Call {
+	call.Outputs[0].Strides = laid(call.Outputs[0].Sizes)
+	return call
+}
+
 func rmsCall(sizes, strides []int64) card.Call {
 	n := sizes[len(sizes)-1]
 	outer := slices.Clone(sizes)
@@ -111,6 +117,8 @@ var cudaNormPoolCards = map[string]struct {
 }{
 	"max pool of planes":                       {onCuda(maxPoolCall(2, 0)), "max_pool_rows max_pool_bands"},
 	"max pool of channels":                     {onCuda(typed("bfloat16", maxPoolCall(1, 1, channelsInside...))), "max_pool_channels max_pool_strips"},
+	"max pool's values of planes":              {onCuda(valuesOf(maxPoolCall(2, 0))), "max_pool_rows max_pool_bands"},
+	"max pool's values of channels":            {onCuda(typed("bfloat16", valuesOf(maxPoolCall(1, 1, channelsInside...)))), "max_pool_channels max_pool_strips"},
 	"average of planes":                        {onCuda(avgPoolCall()), "avg_pool_rows"},
 	"average of channels":                      {onCuda(avgPoolCall(channelsInside...)), "avg_pool_channels"},
 	"adaptive average":                         {onCuda(adaptiveCall()), "avg_pool_teams"},
@@ -137,7 +145,13 @@ var cudaNormPoolCards = map[string]struct {
 	"group norm of small groups":               {onCuda(groupNormCall()), "norm_warps"},
 	"group norm of planes":                     {onCuda(groupsOf(64, 40)), "norm_blocks norm_cluster norm_split"},
 	"group norm of large planes":               {onCuda(groupsOf(16, 256)), "norm_cluster norm_team norm_split"},
-	"group norm of channels":                   {onCuda(groupsOf(64, 40, channelsInside...)), ""},
+	"group norm of channels":                   {onCuda(groupsOf(64, 40, channelsInside...)), "group_norm_lines"},
+	"group norm of channels into planes":       {onCuda(intoPlanes(groupsOf(64, 40, channelsInside...))), "group_norm_lines"},
+	"group norm of channels into odd planes":   {onCuda(intoPlanes(groupsOf(64, 39, channelsInside...))), ""},
+	"group norm of channels of odd planes":     {onCuda(groupsOf(64, 39, channelsInside...)), "group_norm_lines"},
+	"group norm of small groups of channels":   {onCuda(groupsOf(8, 40, channelsInside...)), "group_norm_lines"},
+	"group norm across vectors of channels":    {onCuda(groupsOf(24, 40, channelsInside...)), ""},
+	"group norm of channels in double":         {onCuda(typed("float64", groupsOf(64, 40, channelsInside...))), ""},
 	"softmax, rows and columns":                {onCuda(softmaxCall(1, 4, 7, 1), softmaxCall(1, 4, 7, 5)), ""},
 	"batch norm in training":                   {onCuda(batchNormCall(true)), ""},
 	"max pool with two windows":                {onCuda(maxPoolCall(2, 0), maxPoolCall(1, 1)), ""},
