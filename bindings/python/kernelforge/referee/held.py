@@ -84,6 +84,6 @@ def _sums(dense: torch.Tensor) -> list[int]:
     whole = flat.numel() * size // 8 * 8 // size
     parts = [flat[:whole].view(torch.int64), flat[whole:].to(torch.int64)]
     words = parts[0] if whole == flat.numel() else torch.cat(parts)
-    weights = torch.arange(1, 2 * words.numel(), 2, device=words.device)
+    weights = torch.arange(1, 2 * words.numel() + 1, 2, device=words.device)
     found: list[int] = torch.stack([words.sum(), (words * weights).sum()]).tolist()
     return [flat.numel(), *found]
