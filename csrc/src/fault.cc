@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -34,6 +35,10 @@ char* put(char* to, uint64_t value, unsigned base) {
 }
 
 void tell(int number, siginfo_t* info, void*) {
+  // Several threads may fault at once: the first one tells, and all die of its signal. Were the default action back before it has told, another
+  // thread's fault would end the process without a word.
+  static std::atomic_flag told = ATOMIC_FLAG_INIT;
+  while (told.test_and_set()) pause();
   char line[96];
   char* end = put(line, "kf-fault signal=");
   end = put(end, static_cast<uint64_t>(number), 10);
@@ -42,7 +47,8 @@ void tell(int number, siginfo_t* info, void*) {
   *end++ = '\n';
   ssize_t written = write(report_fd, line, static_cast<size_t>(end - line));
   static_cast<void>(written);  // nothing can be done about a lost line
-  raise(number);               // blocked until this returns; SA_RESETHAND has put the default action back
+  signal(number, SIG_DFL);
+  raise(number);  // blocked until this returns
 }
 
 }  // namespace
@@ -52,7 +58,7 @@ void report_faults(int fd) {
   struct sigaction action;
   std::memset(&action, 0, sizeof action);
   action.sa_sigaction = tell;
-  action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK | SA_RESETHAND);
+  action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK);
   sigfillset(&action.sa_mask);
   for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}) {
     if (sigaction(number, &action, nullptr) != 0) {

@@ -4,8 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "support.h"
 
@@ -31,6 +33,26 @@ std::string report_of(void (*fault)(), int* signal) {
   waitpid(child, &status, 0);
   *signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   return text;
+}
+
+TEST(Fault, OfSeveralThreadsThatFaultAtOnceOneIsTold) {
+  for (int turn = 0; turn < 200; ++turn) {
+    int signal = 0;
+    std::string text = report_of(
+        [] {
+          static std::atomic<int> ready{0};
+          auto fault = [] {
+            ++ready;
+            while (ready < 2) {}
+            *reinterpret_cast<volatile int*>(0xabc0) = 1;
+          };
+          std::thread other(fault);
+          fault();
+        },
+        &signal);
+    ASSERT_EQ(text, "kf-fault signal=11 address=abc0\n") << "turn " << turn;
+    ASSERT_EQ(signal, SIGSEGV);
+  }
 }
 
 TEST(Fault, AWildWriteIsToldWithItsAddress) {
