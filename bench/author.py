@@ -155,9 +155,11 @@ class Author:
 
     def judged(self, study: Any, row: Row, points: list[Row]) -> bool:
         """Have points of templates judged, then kernels as far as the time allows; return whether that is all of them."""
+        from cost_tables import submit
+
         begin = time.monotonic()
         for candidate in points:  # all at once: one is compiled while another is measured
-            self.send(study, row, candidate)
+            submit(study, row["id"], candidate, "template")
         for candidate in points:
             answer = study.answer(row["id"], candidate["id"])
             row["templates"].append(
@@ -181,19 +183,6 @@ class Author:
             for a in author_cards.attempts(self.target, row["card"])
             if a.name not in ends and ends.get(a.answers) != "ok"
         ]
-
-    def send(self, study: Any, row: Row, candidate: Row) -> None:
-        from kernelforge import _core
-
-        _core.call(
-            "store.submit",
-            store=study.store,
-            study=study.name,
-            run=row["id"],
-            parent=0,
-            candidate=candidate,
-            by="template",
-        )
 
     def told(self, study: Any, row: Row, attempt: Attempt) -> Row:
         """Ask below a kernel's parent and tell it; return what came of it."""

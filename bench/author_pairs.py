@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -114,7 +115,7 @@ def compared(
     finally:
         module.unpublish()
         Served.published = None
-    found: dict[str, Any] = {f"{w}_us": round(_median(v), 4) for w, v in times.items()}
+    found: dict[str, Any] = {f"{w}_us": round(statistics.median(v), 4) for w, v in times.items()}
     if "authored" in times:
         found |= {
             f"against_{w}": ops_time.compared(times[w], times["authored"])
@@ -122,7 +123,3 @@ def compared(
             if w in times
         }
     return {**found, "copy_us": min(found["copy_us"], found.pop("copy_kernel_us")), "why": bench.why}
-
-
-def _median(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2]

@@ -79,12 +79,25 @@ def space(card: dict[str, Any], facts: dict[str, Any] | None, most: int) -> tupl
     return families, candidates, len(mixed)
 
 
+def submit(study: Any, card: str, candidate: dict[str, Any], by: str) -> None:
+    """Send a template's candidate to an open study. card: its id."""
+    from kernelforge import _core
+
+    _core.call(
+        "store.submit",
+        store=study.store,
+        study=study.name,
+        run=card,
+        parent=0,
+        candidate=candidate,
+        by=by,
+    )
+
+
 def judged(
     name: str, card: dict[str, Any], study: Any, candidates: list[Row], until: float, keep: Any
 ) -> bool:
     """Have candidates judged one after the other and keep each row; return whether all were. until: on the monotonic clock."""
-    from kernelforge import _core
-
     waiting, ids, took = list(candidates), dict[int, str](), [1.0]
     flying: dict[str, Row] = {}
     last = time.monotonic()
@@ -95,15 +108,7 @@ def judged(
                 break
             candidate = waiting.pop(0)
             flying[candidate["id"]] = candidate
-            _core.call(
-                "store.submit",
-                store=study.store,
-                study=study.name,
-                run=card["id"],
-                parent=0,
-                candidate=candidate,
-                by="bench",
-            )
+            submit(study, card["id"], candidate, "bench")
         if not flying:
             return False
         study.pump()

@@ -8,31 +8,16 @@ import (
 	"testing"
 
 	"github.com/kernelforge/kernelforge/go/card"
-	"github.com/kernelforge/kernelforge/go/cuda"
 )
 
 // The kernels that a coding agent wrote for a device (bench/authored) come through policy, compiler and image check: what bench/author.py tells on a
 // GPU fails there by what it computes, or not at all.
 func TestAuthoredKernelsComeThroughTheGatesBeforeADevice(t *testing.T) {
-	nvrtc := os.Getenv("KF_NVRTC")
-	if nvrtc == "" {
-		t.Skip("KF_NVRTC is not set (expected the path of libnvrtc.so; torch's CUDA wheels carry one)")
-	}
+	j := compilesAlone(t)
 	paths, err := filepath.Glob("../../bench/authored/cuda/*/*.cu")
 	if err != nil || len(paths) < 30 {
 		t.Fatalf("found %d kernels, %v (expected 30 or more)", len(paths), err)
 	}
-	program, err := builtWorker()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool, err := cuda.NewPool(t.Context(), cuda.Config{Program: program, NVRTC: nvrtc, Arch: "sm_90a", Scratch: t.TempDir(), Jobs: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	j := &Judge{target: &onDevice{Pool: pool}}
-
 	waiting := make(chan string)
 	var workers sync.WaitGroup
 	for range 2 {

@@ -63,8 +63,9 @@ const sampled = 4
 // atLoad are kinds that the image check finds where an image is loaded (csrc), which is after the gates of this test.
 var atLoad = []string{"wrong_entry", "extra_entry", "state_in_constants"}
 
-// What policy, compiler and image check are meant to kill dies there, and of nothing but what its file says; everything else comes through.
-func TestTheCorpusForDevicesMeetsTheGatesBeforeADevice(t *testing.T) {
+// compilesAlone is a judge that has compilers for an H100 and no device: the gates before one are all that it can ask. It is over with the test.
+func compilesAlone(t *testing.T) *Judge {
+	t.Helper()
 	nvrtc := os.Getenv("KF_NVRTC")
 	if nvrtc == "" {
 		t.Skip("KF_NVRTC is not set (expected the path of libnvrtc.so; torch's CUDA wheels carry one)")
@@ -77,8 +78,13 @@ func TestTheCorpusForDevicesMeetsTheGatesBeforeADevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer pool.Close()
-	j := &Judge{target: &onDevice{Pool: pool}}
+	t.Cleanup(func() { pool.Close() })
+	return &Judge{target: &onDevice{Pool: pool}}
+}
+
+// What policy, compiler and image check are meant to kill dies there, and of nothing but what its file says; everything else comes through.
+func TestTheCorpusForDevicesMeetsTheGatesBeforeADevice(t *testing.T) {
+	j := compilesAlone(t)
 
 	files := make(chan deviceFile)
 	var workers sync.WaitGroup
