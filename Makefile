@@ -158,6 +158,11 @@ bench: build ## the benchmarks of this machine, into bench/results (resumable; B
 	$(if $(GPU),$(PY) bench/dispatch.py --budget-s $(or $(BUDGET_S),600) --device cuda)
 	PATH="$$(dirname $(GO)):$$PATH" $(PY) bench/search.py --budget-s $(or $(BUDGET_S),600)
 
+.PHONY: count
+count: build ## how many captured kernels of the paper's models beat eager, on a GPU (resumable; BUDGET_S=540)
+	@$(PY) -m pip install -q --disable-pip-version-check 'diffusers==0.42.1' 'transformers==5.17.*'
+	$(PY) bench/captured.py --budget-s $(or $(BUDGET_S),540)
+
 .PHONY: plots
 plots: $(STAMP)-torch ## the drawings of bench/results, and the tables of the README, from the result files
 	@for f in bench/results/ops-*.json; do [ ! -e "$$f" ] || $(PY) bench/ops.py --target host --plot --out "$$f"; done

@@ -1,10 +1,10 @@
-"""Whole models on a GPU, from profile to served pack: bench/results/resnet50-h200.json and vae-h200.json.
+"""Whole models on a GPU, from profile to served pack: bench/results/resnet50-h200.json, vae-h200.json and so on.
 
     python bench/models.py resnet50 --budget-s 540
     python bench/models.py vae --budget-s 540
 
-`resnet50` is torchvision's, float16, channels_last, batch 256; `vae` the decoder of Stable Diffusion 3.5 (bench/vae.py), bfloat16, 1024 px. Two stages,
-each saved when it ends (and what the search has so far, every 20 s, in a `.partial.json` beside the result): `optimize` searches, confirms, times the whole model with plans on and off, plain and under CUDA graphs, and holds its outputs
+`resnet50` is torchvision's, float16, channels_last, batch 256; `vae` the decoder of Stable Diffusion 3.5 (bench/vae.py), bfloat16, 1024 px; `sd35`, `gemma4`,
+`gemma4_token` and `qwen35` are bench/published.py's, which need diffusers or transformers. Two stages, each saved when it ends (and what the search has so far, every 20 s, in a `.partial.json` beside the result): `optimize` searches, confirms, times the whole model with plans on and off, plain and under CUDA graphs, and holds its outputs
 against eager's; `served` loads the pack in a fresh process, as a user would, and measures there again. Ended early or killed, the same command goes on:
 the search from its store, the stages from the result file. `--fresh` begins again.
 """
@@ -29,28 +29,55 @@ HOME = ROOT / "build/bench-models"  # store, packs and compiled candidates
 SEARCH_PART = 0.7  # of the budget; profile, the whole model and its float64 reference take the rest
 LEAST_SERVED_S, PAIRS = 45.0, 30
 PARTIAL_S = 20.0
-GOALS = {"resnet50": 1.10, "vae": 2.0}  # lower bounds of the ratio
+GOALS = {"resnet50": 1.10, "vae": 2.0}  # lower bounds of the ratio; of the others none was set
 
 
-def _resnet50() -> tuple[Any, Any, str]:
+Made = tuple[Any, Any, str]  # model, inputs, a note for reports
+
+
+def _resnet50(device: str, tiny: bool) -> Made:
     from kernelforge._model import Wanted, make
 
-    made = make(Wanted("resnet50", batch=256, dtype="float16", channels_last=True, device="cuda"))
+    made = make(
+        Wanted("resnet18", device=device)
+        if tiny
+        else Wanted("resnet50", batch=256, dtype="float16", channels_last=True, device=device)
+    )
     return made.model, made.inputs, made.note
 
 
-def _vae() -> tuple[Any, Any, str]:
+def _vae(device: str, tiny: bool) -> Made:
     import vae
 
-    model, inputs = vae.make(device="cuda")
+    model, inputs = vae.make(device=device, **({"side": 4} if tiny else {}))
     _, origin = vae.decoder()
-    return model, inputs, f"SD 3.5 VAE decoder ({origin}), bfloat16, 1024 px, batch 1, random weights"
+    return model, inputs, f"{TITLES['vae']}, batch 1 ({origin}), random weights"
 
 
-MODELS: dict[str, Callable[[], tuple[Any, Any, str]]] = {"resnet50": _resnet50, "vae": _vae}
+def _published(name: str) -> Callable[[str, bool], Made]:
+    def make(device: str, tiny: bool) -> Made:
+        import published
+
+        model, inputs = getattr(published, name)(device=device, tiny=tiny)
+        library = published.library("diffusers" if name == "sd35" else "transformers", name)
+        origin = f"{library.__name__} {library.__version__}"
+        return model, inputs, f"{TITLES[name]} ({origin}), random weights"
+
+    return make
+
+
+MODELS: dict[str, Callable[[str, bool], Made]] = {
+    "resnet50": _resnet50,
+    "vae": _vae,
+    **{name: _published(name) for name in ("sd35", "gemma4", "qwen35", "gemma4_token")},
+}
 TITLES = {
     "resnet50": "ResNet-50, float16, channels_last, batch 256",
     "vae": "SD 3.5 VAE decoder, bfloat16, 1024 px",
+    "sd35": "SD 3.5 Medium transformer, bfloat16, batch 2, 1024 px",
+    "gemma4": "Gemma 4 E2B, 5 of 35 layers, bfloat16, prompt of 2048",
+    "qwen35": "Qwen 3.5 35B-A3B, 4 of 40 layers, bfloat16, prompt of 2048",
+    "gemma4_token": "Gemma 4 E2B, 5 of 35 layers, bfloat16, one token",
 }
 
 
@@ -98,7 +125,7 @@ def optimize(name: str, budget_s: float, candidates: int, fresh: bool, partial: 
     import kernelforge
     from kernelforge.errors import VerifyFault
 
-    model, inputs, note = MODELS[name]()
+    model, inputs, note = MODELS[name]("cuda", False)
     try:
         with torch.no_grad(), Partial(partial, name):
             kernelforge.optimize(
@@ -125,7 +152,7 @@ def served(name: str, pack: str, seconds: float) -> dict[str, Any]:
     from kernelforge import _ext, _measure, _outputs
     from kernelforge._inputs import device_of, forward_of, tensors_of
 
-    model, inputs, _ = MODELS[name]()
+    model, inputs, _ = MODELS[name]("cuda", False)
     began = time.monotonic()
     plans = kernelforge.apply(pack)
     apply_s = time.monotonic() - began
@@ -194,7 +221,7 @@ def begin_optimize(name: str, args: argparse.Namespace, path: Path) -> dict[str,
     return {
         **{k: v for k, v in data.items() if k not in ("store", "page", "tree")},
         "title": TITLES[name],
-        "goal": GOALS[name],
+        "goal": GOALS.get(name),
         "command": f"python bench/models.py {name} --budget-s {args.budget_s:g} --candidates {args.candidates}",
         "commit": args.commit or commit(),
         "pack_in": os.path.relpath(pack, ROOT) if pack else None,
@@ -225,9 +252,11 @@ def words(result: dict[str, Any]) -> str:
     model, again = result["model"], result.get("served_again", {})
     if model.get("ratio") is None:
         return f"{result['title']}: {model['why']}"
+    goal = result["goal"]
+    judged = "" if goal is None else f"; goal {goal}: {'met' if model['low'] >= goal else 'not met'}"
     lines = [
         f"{result['title']}: {model['eager_ms']:.2f} -> {model['kernelforge_ms']:.2f} ms, {model['ratio']:.3f}x "
-        f"({model['low']:.3f} to {model['high']:.3f}); goal {result['goal']}: {'met' if model['low'] >= result['goal'] else 'not met'}",
+        f"({model['low']:.3f} to {model['high']:.3f}){judged}",
         f"outputs: {result['outputs'].get('detail')}; attributed {result['attributed']:.1%} by {result['timed_by']}",
     ]
     for what, found in (("graphs", model), ("fresh process", again), ("fresh process, graphs", again)):

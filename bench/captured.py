@@ -1,0 +1,281 @@
+"""How many of the kernels that models run beat eager, counted as the Kernel Forge paper counts (14 over four models): bench/results/captured-h200.json.
+
+    python bench/captured.py --budget-s 540                     all models; again to go on
+    python bench/captured.py --only qwen35 --budget-s 300
+    python bench/captured.py --device cpu --tiny --out build/captured-host.json       a try on a processor
+
+Of each model of bench/models.py, the cards of kernelforge's own profile with at least --min-share of the operators' time are searched, each as a study of its
+own: at most 50 candidates, templates and the kernels of bench/authored together. So what a card's budget buys depends on no other card, and its gain is
+measured on the operator alone; what the model gains is for bench/models.py. A row is a card. `beat_eager` says that the lower bound of eager / ours, confirmed on
+fresh data by the real dispatch path, is above 1; `served`, that a variant's is above the judge's margin too, so that a study would serve it. Of a card's variants
+those that do not beat eager count as eager. An operator beats eager in a model if one of its cards does: the paper's kernels are operators.
+
+Operators' largest cards come first, then the others; each card gets an equal part of the time that is left. The file is saved after each row, and the same
+command on the same commit goes on with the cards that have no row. The exit code is 6 if some have none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import captured_card
+import resumed
+from models import MODELS, RESULTS, TITLES, slug
+
+ROOT = Path(__file__).resolve().parent.parent
+UNFINISHED = 6
+CANDIDATES, LEAST_SHARE = 50, 0.001  # the paper's; its smallest kernel that counts had 0.12 % of the time
+LEAST_S, MOST_S = 6.0, 60.0  # of a card
+PAPER = {  # the paper's models, by ours
+    "resnet50": "ResNet-50",
+    "sd35": "SD 3.5 Medium",
+    "vae": "SD 3.5 Medium",
+    "gemma4": "Gemma 4 E2B",
+    "gemma4_token": "Gemma 4 E2B",
+    "qwen35": "Qwen 3.5 35B-A3B",
+}
+PAPER_COUNT = 14
+Row = dict[str, Any]
+
+
+# ---- the count --------------------------------------------------------------------------------------------------------
+
+
+class Count:
+    """One run: the result, and the time that is left."""
+
+    def __init__(self, args: argparse.Namespace, result: Row) -> None:
+        self.args, self.result, self.began = args, result, time.monotonic()
+
+    def left(self) -> float:
+        return float(self.args.budget_s - (time.monotonic() - self.began))
+
+    def save(self) -> None:
+        self.result["summary"] = summary(self.result)
+        self.result["beat_eager"] = {
+            name: m["cards_beat_eager"] for name, m in self.result["summary"]["models"].items()
+        }
+        resumed.write(self.result, self.args.out)
+
+    def run(self) -> None:
+        from kernelforge.errors import EnvironmentFault
+
+        self.result.pop("missing", None)
+        names = [n for n in MODELS if not self.args.only or n in self.args.only]
+        todo = [n for n in names if not self.result["models"].get(n, {}).get("done")]
+        for i, name in enumerate(todo):
+            if self.left() < LEAST_S:
+                break
+            try:
+                self.model(name, self.left() / (len(todo) - i))
+            except EnvironmentFault as e:  # its library is not here; the others may be
+                print(f"error: {e}", file=sys.stderr, flush=True)
+                self.result["missing"] = {**self.result.get("missing", {}), name: e.text}
+        self.result["left"] = [n for n in names if not self.result["models"].get(n, {}).get("done")]
+        if not self.result["left"]:
+            del self.result["left"]
+        self.save()
+
+    def model(self, name: str, seconds: float) -> None:
+        """Profile a model and search its cards, as far as the seconds allow."""
+        import torch
+
+        from kernelforge import _authors, _ext, _settings
+        from kernelforge._asked import Asked
+        from kernelforge._job import Job
+        from kernelforge._state import kept
+
+        until = time.monotonic() + seconds
+        model, inputs, note = MODELS[name](self.args.device, self.args.tiny)
+        note += ", every size made small" if self.args.tiny else ""
+        asked = Asked(
+            study=f"captured-{name}",
+            store=_settings.store_path(None),
+            ops="auto",
+            min_share=self.args.min_share,
+            candidates=self.args.candidates,
+            max_seconds=None,
+            seed=0,
+            tier=None,
+            review=False,
+            exact=False,
+            processes=0,
+            out=None,
+            fresh=False,
+            progress=False,
+            name=f"{name}{'-tiny' if self.args.tiny else ''}",
+            note=note,
+            authors=_authors.NONE,
+        )
+        job = Job(model, inputs, asked)
+        with torch.no_grad(), _ext.measuring(), job.place.current(), kept(model, inputs, job.place):
+            job.begin()
+            self.profiled(name, job, note)
+            done = {r["card"] for r in self.result["rows"] if r["model"] == name}
+            open_cards = captured_card.in_order([c for c in job.cards if c["id"] not in done])
+            for i, card in enumerate(open_cards):
+                left = until - time.monotonic()
+                if left < LEAST_S:
+                    return self.save()
+                box = min(MOST_S, max(LEAST_S, left / (len(open_cards) - i)))
+                self.searched(name, job, card, box)
+                job.profile.forget_payloads({c["id"] for c in open_cards[i + 1 :]})
+        self.result["models"][name]["done"] = True
+        self.save()
+
+    def profiled(self, name: str, job: Any, note: str) -> None:
+        """Note what a profile says of a model, and rows for the cards that are not searched."""
+        for card in job.cards:
+            if card["id"] in job.open and not captured_card.authored(card):
+                job.reasons[card["id"]] = "no template serves it"
+        job.cards = [c for c in job.cards if c["id"] not in job.reasons]
+        known = {r["card"] for r in self.result["rows"] if r["model"] == name}
+        for card in job.profile.cards:
+            why = job.reasons.get(card["id"])
+            if why and card["id"] not in known:
+                counts = False if why == "no template serves it" else None  # None: it is not counted at all
+                self.result["rows"].append(
+                    {**self.about(name, card), "candidates": 0, "beat_eager": counts, "why": why}
+                )
+        self.result["models"][name] = {
+            "title": TITLES[name],
+            "note": note,
+            "paper": PAPER[name],
+            "forward_ms": job.profile.forward_ms,
+            "operator_ms": job.profile.operator_ms,
+            "hooked": job.profile.hooked,
+            "captured": len(job.profile.cards),
+            "to_search": len(job.cards),
+            "done": False,
+        }
+        self.save()
+
+    def about(self, name: str, card: Row) -> Row:
+        eager = sum(v["calls"] * v["eager_us"] for v in card["variants"])
+        about = {
+            "model": name,
+            "card": card["id"],
+            "op": card["overload"],
+            "words": captured_card.words(card),
+        }
+        about |= {"layout": card["layout"], "share": card["share"], "variants": len(card["variants"])}
+        about |= {"calls": sum(v["calls"] for v in card["variants"]), "eager_us": eager, "served": False}
+        return about
+
+    def searched(self, name: str, job: Any, card: Row, seconds: float) -> None:
+        from kernelforge.errors import KernelForgeError, StoreFault
+
+        began = time.monotonic()
+        row = self.about(name, card)
+        try:
+            study = f"captured-{name}{'-tiny' if self.args.tiny else ''}-{card['id']}"
+            row |= captured_card.told(
+                card, captured_card.search(job, card, study, self.args.candidates, seconds)
+            )
+        except StoreFault:
+            raise
+        except KernelForgeError as e:  # this card cannot be judged; the others may
+            row |= {"candidates": 0, "beat_eager": None, "why": str(e).splitlines()[0]}
+        row["seconds"] = round(time.monotonic() - began, 2)
+        row["made"] = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.result["rows"].append(row)
+        self.save()
+        low = f"{row['low']:.3f}" if row.get("low") else "-"
+        print(
+            f"{name:13} {row['op']:32} {row['words']:42} {row['share']:6.1%} {row['candidates']:3} tried, at least {low}  {row.get('best') or ''}",
+            flush=True,
+        )
+
+
+def summary(result: Row) -> Row:
+    """Return the counts of each model of the paper, and of all.
+
+    Cards that are too small, or that could not be judged, are captured, not counted. An operator beats eager in a model if one of its cards does.
+    """
+    found: dict[str, Row] = {}
+    for name, model in result["models"].items():
+        rows = [r for r in result["rows"] if r["model"] == name]
+        counted = [r for r in rows if r["beat_eager"] is not None]
+        won = [r for r in counted if r["beat_eager"]]
+        one = found.setdefault(
+            model["paper"],
+            {"captured": 0, "counted": 0, "cards_beat_eager": 0, "served": 0, "candidates": 0}
+            | {"operators": set(), "operators_beat_eager": set(), "done": True},
+        )
+        one["captured"] += model["captured"]
+        one["counted"] += len(counted)
+        one["cards_beat_eager"] += len(won)
+        one["served"] += sum(r["served"] for r in rows)
+        one["candidates"] += sum(r["candidates"] for r in rows)
+        one["operators"] |= {r["op"] for r in counted}
+        one["operators_beat_eager"] |= {r["op"] for r in won}
+        one["done"] = one["done"] and model["done"]
+    for one in found.values():
+        names = sorted(one["operators_beat_eager"])
+        one |= {
+            "operators": len(one["operators"]),
+            "operators_beat_eager": len(names),
+            "operators_that_beat_eager": names,
+        }
+    sums = ("captured", "counted", "cards_beat_eager", "served", "candidates")
+    total = {k: sum(one[k] for one in found.values()) for k in (*sums, "operators", "operators_beat_eager")}
+    return {"models": found, "all": total, "paper": PAPER_COUNT}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--budget-s", type=float, default=540.0)
+    add("--only", nargs="+", choices=MODELS, help="models")
+    add("--candidates", type=int, default=CANDIDATES, help="a card, at most")
+    add("--min-share", type=float, default=LEAST_SHARE, help="of the operators' time")
+    add("--device", choices=("cpu", "cuda"), default="cuda")
+    add("--tiny", action="store_true", help="small models, as a try: their times say nothing")
+    add("--out", type=Path, help="default: bench/results/captured-DEVICE.json")
+    add("--home", type=Path, help="folder of store and cache (default: build/captured-DEVICE)")
+    add("--commit", help="what the result file says of the code; default: git's HEAD")
+    args = parser.parse_args()
+    logging.basicConfig(
+        format="%(relativeCreated)8.0f ms  %(message)s", level=logging.WARNING, stream=sys.stderr
+    )
+    import torch
+
+    name = slug(torch.cuda.get_device_name()) if args.device == "cuda" else "host"
+    args.out = args.out or RESULTS / f"captured-{name}.json"
+    os.environ["KERNELFORGE_HOME"] = str((args.home or ROOT / f"build/captured-{name}").absolute())
+
+    from kernelforge import _ext, _pins
+    from kernelforge._place import place_of
+
+    _ext.load()
+    command = f"python bench/captured.py --device {args.device} --budget-s {args.budget_s:g}"
+    env = _pins.environment(place_of(args.device))
+    about = {
+        **{k: env[k] for k in ("device", "torch")},  # another count of cores is no other result
+        "candidates": args.candidates,
+        "min_share": args.min_share,
+        "tiny": args.tiny,
+    }
+    result = resumed.begin(args.out, command, args.commit, about, {"env": env, "models": {}, "rows": []})
+    Count(args, result).run()
+    print(json.dumps(result["summary"]["all"]))
+    for model, m in result["summary"]["models"].items():
+        print(
+            f"{model:18} {m['cards_beat_eager']} of {m['counted']} cards, {m['operators_beat_eager']} of {m['operators']} operators beat eager{'' if m['done'] else ' (not done)'}"
+        )
+    print(f"results: {args.out}")
+    return UNFINISHED if "left" in result else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
