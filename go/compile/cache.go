@@ -51,6 +51,9 @@ func OpenCache(folder, extension string) (*Cache, error) {
 	return &Cache{folder, extension}, nil
 }
 
+// Of is the same folder's cache of files with another extension.
+func (c *Cache) Of(extension string) *Cache { return &Cache{c.folder, extension} }
+
 // Key is the SHA-256 of the parts, as JSON so that no two lists of parts read the same.
 func (c *Cache) Key(parts ...any) string {
 	text, err := json.Marshal(parts)

@@ -14,5 +14,16 @@ func Full(folder string) bool {
 	if unix.Statfs(folder, &stat) != nil {
 		return false
 	}
-	return stat.Bavail*uint64(stat.Bsize) < leastRoom || (stat.Files > 0 && stat.Ffree < 16)
+	return free(stat) < leastRoom || (stat.Files > 0 && stat.Ffree < 16)
 }
+
+// Free is how many bytes a folder's file system has left; 0 where it does not say.
+func Free(folder string) uint64 {
+	var stat unix.Statfs_t
+	if unix.Statfs(folder, &stat) != nil {
+		return 0
+	}
+	return free(stat)
+}
+
+func free(stat unix.Statfs_t) uint64 { return stat.Bavail * uint64(stat.Bsize) }

@@ -9,8 +9,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/kernelforge/kernelforge/go/card"
@@ -25,6 +27,8 @@ type Job struct {
 	Options  []string `json:"options"`
 	Prelude  string   `json:"prelude"`
 	Source   string   `json:"source"`
+	System   string   `json:"system,omitempty"`  // folder with the system's headers, compiled
+	Headers  bool     `json:"headers,omitempty"` // the source is these headers
 	Seconds  uint64   `json:"cpu_seconds"`
 	Try      bool     `json:"try,omitempty"` // nothing is compiled: the process tries its own walls
 }
@@ -127,13 +131,26 @@ func reply(out io.Writer, result outcome, image []byte) error {
 	return err
 }
 
+// given is what the compiler finds in the working directory, and its arguments.
+func (job *Job) given() (files map[string]string, arguments []string) {
+	if job.Headers {
+		return map[string]string{headersText: job.Source}, slices.Concat(headersFlags, []string{"-o", "candidate.so", headersText})
+	}
+	if job.System != "" { // in front of all else: g++ takes compiled headers before the first line of code alone
+		arguments = []string{"-include", filepath.Join(job.System, headersText)}
+	}
+	return map[string]string{"kf_kernel.h": job.Prelude + last, "candidate.cc": first + job.Source},
+		slices.Concat(arguments, Flags, job.Options, []string{"-o", "candidate.so", "candidate.cc"})
+}
+
 func (job *Job) run() (outcome, []byte, error) {
-	for name, content := range map[string]string{"kf_kernel.h": job.Prelude + last, "candidate.cc": first + job.Source} {
+	files, arguments := job.given()
+	for name, content := range files {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			return outcome{}, nil, fmt.Errorf("compile: %w", err)
 		}
 	}
-	command := exec.Command(job.Compiler, append(append([]string{}, Flags...), append(job.Options, "-o", "candidate.so", "candidate.cc")...)...)
+	command := exec.Command(job.Compiler, arguments...)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	said := &head{}
 	command.Stdout, command.Stderr = said, said

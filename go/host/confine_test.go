@@ -45,6 +45,12 @@ func TestACompilerWorksAtEveryTier(t *testing.T) {
 			if err != nil || !strings.Contains(built.Failure, "candidate.cc:1:1: error") {
 				t.Errorf("found %q, %v", built.Failure, err)
 			}
+			kept := keeping(t, t.TempDir())
+			kept.program, kept.tier = p.program, tier
+			readsNoText(t, kept)
+			if built, err = kept.Compile(t.Context(), vectors, options(t, map[string]string{"FACTOR": "2.0f"})); err != nil || len(built.Image) == 0 {
+				t.Errorf("with compiled headers: %q, %v", built.Failure, err)
+			}
 		})
 	}
 }

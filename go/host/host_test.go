@@ -101,7 +101,7 @@ func TestAnImageIsTakenFromTheCacheOnlyWhenEverythingIsEqual(t *testing.T) {
 	for name, c := range map[string]struct {
 		source, factor, compiler string
 	}{"source": {double + "\n", "2.0f", ""}, "constant": {double, "3.0f", ""}, "compiler": {double, "2.0f", "another 1.2"}} {
-		other := *p
+		other := pool(t, cache)
 		if c.compiler != "" {
 			other.compiler.Version = c.compiler
 		}

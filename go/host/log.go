@@ -11,7 +11,7 @@ import (
 var (
 	ours   = regexp.MustCompile(`^(candidate\.cc|kf_kernel\.h|\./kf_kernel\.h|<command-line>|<scratch space>)(:|\()`)
 	quoted = regexp.MustCompile(`^\s+(\d+\s*)?\||^\s`) // as g++ and clang print it
-	whole  = regexp.MustCompile(`((Killed|Terminated|Hangup|Interrupt|Quit) signal terminated program|undefined reference|CPU time limit|File size limit|Killed|out of memory|virtual memory exhausted|cannot allocate|internal compiler error|unable to execute)`)
+	whole  = regexp.MustCompile(`((Killed|Terminated|Hangup|Interrupt|Quit) signal terminated program|undefined reference|CPU time limit|File size limit|Killed|out of memory|virtual memory exhausted|cannot allocate|internal compiler error|unable to execute|\bPCH\b|\.gch\b)`)
 
 	// A program of the compiler was ended by a signal that only somebody else sends (worker/sandbox, FromOutside), or by the kernel for want of memory.
 	// Using up its CPU time has a signal of its own.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
@@ -31,6 +32,10 @@ type Pool struct {
 	seconds  uint64 // of CPU time
 	wall     time.Duration
 	tier     int // of the sandbox, for every compile
+
+	making sync.Mutex // of the compiled headers
+	sought bool
+	folder string // of the compiled headers; "": there are none
 }
 
 // NewPool makes a pool. program is kernelforge-worker; scratch is an existing folder; cache may be nil; tier is the sandbox's.
@@ -42,7 +47,7 @@ func NewPool(program string, compiler Compiler, machine Machine, scratch string,
 // Compile turns a source into an image. A source that does not compile is a result; an error means that the harness is broken.
 func (p *Pool) Compile(ctx context.Context, source string, options []string) (compile.Built, error) {
 	start := time.Now()
-	key := p.cache.Key(Prelude, last, first, source, Flags, options, p.compiler.Path, p.compiler.Version, p.machine.Device(), p.machine.flags)
+	key := p.key(Prelude, last, first, source, Flags, options)
 	if image, err := p.cache.Get(key); err != nil || image != nil {
 		return compile.Built{Image: image, Cached: true, Seconds: time.Since(start).Seconds()}, err
 	}
@@ -52,16 +57,26 @@ func (p *Pool) Compile(ctx context.Context, source string, options []string) (co
 	case <-ctx.Done():
 		return compile.Built{}, ctx.Err()
 	}
-	built, err := p.compile(ctx, source, options)
+	job := Job{Options: append([]string{}, options...), Prelude: Prelude, Source: source, System: p.headers(ctx)}
+	built, err := p.compile(ctx, job)
+	if job.System != "" && ofHeaders.MatchString(built.Failure) {
+		job.System = ""
+		built, err = p.compile(ctx, job)
+	}
 	var lost *worker.Lost
 	if errors.As(err, &lost) && lost.Early() || killed.MatchString(built.Failure) { // by somebody else: no source is to blame, unless it happens again
-		built, err = p.compile(ctx, source, options)
+		built, err = p.compile(ctx, job)
 	}
 	if err == nil && built.Image != nil {
 		err = p.cache.Put(key, built.Image)
 	}
 	built.Seconds = time.Since(start).Seconds()
 	return built, err
+}
+
+// key is the cache's name for what the pool's compiler makes of these parts.
+func (p *Pool) key(parts ...any) string {
+	return p.cache.Key(append(parts, p.compiler.Path, p.compiler.Version, p.machine.Device(), p.machine.flags)...)
 }
 
 // Try has a compile process try its walls, and says what it found. A tier that does not hold is an error.
@@ -94,10 +109,11 @@ func (p *Pool) Probe(ctx context.Context) error {
 	return err
 }
 
-func (p *Pool) compile(ctx context.Context, source string, options []string) (compile.Built, error) {
+func (p *Pool) compile(ctx context.Context, job Job) (compile.Built, error) {
 	limited, stop := context.WithTimeout(ctx, p.wall)
 	defer stop()
-	out, ending, full, err := p.start(limited, Job{Compiler: p.compiler.Path, Options: append([]string{}, options...), Prelude: Prelude, Source: source, Seconds: p.seconds})
+	job.Compiler, job.Seconds = p.compiler.Path, p.seconds
+	out, ending, full, err := p.start(limited, job)
 	if err == nil {
 		built, err := p.built(out, ending)
 		if (err != nil || built.Failure != "") && full { // no verdict about the source
@@ -129,6 +145,9 @@ func (p *Pool) start(ctx context.Context, job Job) (out []byte, ending string, f
 	command.Dir, command.Env, command.Stdin = scratch, worker.Environment(scratch), bytes.NewReader(text)
 	room := worker.BareRoom(p.tier, worker.LoaderPath())
 	room.Read, room.Run, room.Write, room.Processes = append(room.Read, p.compiler.Tools.read...), p.compiler.Tools.run, []string{scratch}, mostStarted
+	if job.System != "" {
+		room.Read = append(room.Read, job.System)
+	}
 	discard, err := worker.Furnish(command, room, p.scratch)
 	if err != nil {
 		return nil, "", false, card.Fail(card.CodeJudge, compile.ScratchHint, "compile: %w", err)
