@@ -13,6 +13,7 @@ from faults_row import PATIENCE_S, Row, Trials, next_run, resumes, stored, troub
 from victim import Victim
 
 SERVING, COMPILING = "serve", "compile"
+COMPILERS = {"cc1plus", "clang"}
 
 
 def faults(target: str) -> dict[str, Callable[[Trials, str], Row]]:
@@ -23,6 +24,7 @@ def faults(target: str) -> dict[str, Callable[[Trials, str], Row]]:
         "compiler_killed": lambda trials, name: hurt(trials, name, COMPILING, signal.SIGKILL),
         "compiler_stopped": lambda trials, name: hurt(trials, name, COMPILING, signal.SIGSTOP),
         "parent_killed": parent_killed,
+        "parent_killed_compiling": lambda trials, name: parent_killed(trials, name, compiled=True),
     }
 
 
@@ -87,18 +89,27 @@ def hurt(trials: Trials, name: str, does: str, number: signal.Signals) -> Row:
         v.end()
 
 
-def parent_killed(trials: Trials, name: str) -> Row:
-    """Kill the user's process: all that it started ends, and the next search removes what it left and goes on."""
-    candidates = trials.goods(24)
+def parent_killed(trials: Trials, name: str, *, compiled: bool = False) -> Row:
+    """Kill the user's process: all that it started ends, and the next search removes what it left and goes on. compiled: while a compiler is at work,
+    which is below a process that is below the user's."""
+    candidates = trials.goods(6 if compiled else 24, compiled=compiled)
     place, shared = trials.place(), victim.shared_memory()
     v = trials.search(place, candidates)
     try:
         v.until(lambda: bool(v.all("verdict")), PATIENCE_S)
-        v.until(lambda: False, trials.chance.uniform(0, 0.5))
-        family = victim.descendants(v.pid)
+        wrong = []
+        if compiled and trials.target == "host":
+            family: dict[tuple[int, int], str] = {}
+            while v.alive() and not COMPILERS & set(family.values()):
+                v.listen(0.001)
+                family = victim.descendants(v.pid)
+            if not family:
+                wrong.append("no compiler was seen at work")
+        else:
+            v.until(lambda: False, trials.chance.uniform(0, 0.5))
+            family = victim.descendants(v.pid)
         os.kill(v.pid, signal.SIGKILL)
         struck = time.monotonic()
-        wrong = []
         while (v.alive() or victim.living(family)) and time.monotonic() - struck < 10:
             time.sleep(0.005)
         gone = time.monotonic() - struck

@@ -79,6 +79,9 @@ func Compile(args []string, in io.Reader, out io.Writer) error {
 	if err := sandbox.Hide(); err != nil {
 		return err
 	}
+	if err := sandbox.EndTogether(); err != nil {
+		return err
+	}
 	if err := sandbox.Seal(room); err != nil {
 		return err
 	}

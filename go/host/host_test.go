@@ -18,8 +18,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The test program is its own compile process.
+// The test program is its own compile process, and a user's process that is killed.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "user" {
+		os.Stderr.WriteString(user(os.Args[2:]).Error())
+		os.Exit(1)
+	}
 	if len(os.Args) > 1 && os.Args[1] == "compile" {
 		if err := Compile(os.Args, os.Stdin, os.Stdout); err != nil {
 			os.Stderr.WriteString(err.Error())

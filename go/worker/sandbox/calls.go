@@ -84,8 +84,9 @@ func filter(room Room, process int) []unix.SockFilter {
 			rules = append(rules, rule{unix.SYS_KILL, unix.EPERM, []condition{{1, anyBit, uint32(signal), false}}},
 				rule{unix.SYS_TGKILL, unix.EPERM, []condition{{2, anyBit, uint32(signal), false}}})
 		}
-	} else { // a compiler's processes have other numbers: they signal nobody. Go's runtime signals threads of its own process.
-		rules = append(rules, rule{unix.SYS_KILL, unix.EPERM, nil}, rule{unix.SYS_TGKILL, unix.EPERM, []condition{{0, anyBit, own, true}}},
+	} else { // a compiler's processes have other numbers: they signal nobody but all of their group, to its end. Go's runtime signals threads of its own process.
+		rules = append(rules, rule{unix.SYS_KILL, unix.EPERM, []condition{{0, anyBit, 0, true}}},
+			rule{unix.SYS_KILL, unix.EPERM, []condition{{1, anyBit, uint32(unix.SIGKILL), true}}}, rule{unix.SYS_TGKILL, unix.EPERM, []condition{{0, anyBit, own, true}}},
 			rule{unix.SYS_CLONE, unix.EPERM, []condition{{0, newSpace, 0, true}}})
 	}
 	return assemble(rules)

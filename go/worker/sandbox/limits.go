@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"fmt"
+	"os"
+	"os/signal"
 	"slices"
 	"unsafe"
 
@@ -36,6 +38,26 @@ func Hide() error {
 	return nil
 }
 
+// EndTogether has this process take its group with it when its parent ends. The kernel tells only the children of a process that ends, and kills
+// those of them that asked for it: a killed driver of a compiler leaves the compiler that it had started. The signal is SIGCONT, which is heard
+// by a process that somebody has stopped. Call it before Seal and before the first child; until then the kernel's SIGKILL is enough.
+func EndTogether() error {
+	parent := os.Getppid()
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, unix.SIGCONT)
+	go func() { // cannot panic: it calls the kernel with numbers
+		for range told {
+			if os.Getppid() != parent { // else somebody lets us go on
+				_ = unix.Kill(0, unix.SIGKILL)
+			}
+		}
+	}()
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGCONT), 0, 0, 0); err != nil {
+		return fmt.Errorf("confine: end with the parent: %w", err)
+	}
+	return nil
+}
+
 // faults are the signals of code that faults.
 var faults = []unix.Signal{unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGABRT, unix.SIGTRAP, unix.SIGSYS}
 
@@ -47,13 +69,13 @@ func defaultSignals() error {
 		handler, flags, restorer uintptr
 		mask                     uint64
 	}
-	for _, signal := range slices.Concat(faults, FromOutside) {
-		if signal == unix.SIGKILL || signal == unix.SIGSTOP { // they cannot be handled
+	for _, number := range slices.Concat(faults, FromOutside) {
+		if number == unix.SIGKILL || number == unix.SIGSTOP { // they cannot be handled
 			continue
 		}
-		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(number), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 		if errno != 0 {
-			return fmt.Errorf("confine: default action of %s: %w", unix.SignalName(signal), errno)
+			return fmt.Errorf("confine: default action of %s: %w", unix.SignalName(number), errno)
 		}
 	}
 	return nil

@@ -73,6 +73,8 @@ func TestTheFilterRefusesWhatItSays(t *testing.T) {
 		{"kill of itself", unix.SYS_KILL, []uint64{own, 6}, allowed, allowed, eperm},
 		{"kill of another", unix.SYS_KILL, []uint64{own + 1, 0}, eperm, eperm, eperm},
 		{"kill of everybody", unix.SYS_KILL, []uint64{math.MaxUint64, 9}, eperm, eperm, eperm},
+		{"the end of its group", unix.SYS_KILL, []uint64{0, uint64(unix.SIGKILL)}, eperm, eperm, allowed},
+		{"another signal to its group", unix.SYS_KILL, []uint64{0, uint64(unix.SIGTERM)}, eperm, eperm, eperm},
 		{"an end as by somebody else", unix.SYS_KILL, []uint64{own, uint64(unix.SIGKILL)}, eperm, eperm, eperm},
 		{"the same to its thread", unix.SYS_TGKILL, []uint64{own, 78, uint64(unix.SIGTERM)}, eperm, eperm, allowed},
 		{"tgkill of its thread", unix.SYS_TGKILL, []uint64{own, 78, 23}, allowed, allowed, allowed},
