@@ -33,24 +33,40 @@ def _group_norm(call: Row) -> Row | None:
     }
 
 
+def _one_row(call: Row) -> Row | None:
+    x, weight = _argument(call, "self"), _argument(call, "mat2")
+    rows, length = x["sizes"]
+    fits = rows == 1 and length % 8 == 0 and weight["strides"] == [1, length] and x["dtype"] == "bfloat16"
+    return {"LENGTH": str(length)} if fits else None
+
+
 # Overload -> the folder of its kernels, and the constants that make them fit a call; None: they do not.
 AUTHORED: dict[str, tuple[str, Callable[[Row], Row | None]]] = {
     "aten::native_group_norm": ("group_norm", _group_norm),
+    "aten::mm": ("linear_of_one_row", _one_row),
 }
 
 
+SIZES = {"AREA", "CHANNELS", "EPS", "LENGTH"}  # constants that a call gives; the others are the kernel's own
+
+
 def authored(card: Row) -> list[tuple[str, Row]]:
-    """Return the kernels of bench/authored that fit all variants of a card, as (source, spec with `idea`)."""
+    """Return the kernels of bench/authored that fit all variants of a card, as (source, spec with `idea`).
+
+    A size that differs between variants is no constant: then only kernels that take it as an argument fit.
+    """
     import author_cards
 
     folder, constants = AUTHORED.get(card["overload"], ("", lambda _: None))
     fits = [constants(v["call"]) for v in card["variants"]]
-    if card["layout"] != "contiguous" or fits[0] is None or any(f != fits[0] for f in fits):
+    if card["layout"] != "contiguous" or None in fits:
         return []
+    given = {k: v for k, v in fits[0].items() if all(f[k] == v for f in fits)}  # type: ignore[union-attr, index]
     found = []
     for a in author_cards.attempts(card["target"], folder):
-        spec = {**a.spec, "constants": {**a.spec["constants"], **fits[0]}}
-        found.append((a.source, {**spec, "idea": f"authored {a.name}"}))
+        if SIZES & a.spec["constants"].keys() <= given.keys():
+            of_card = {k: given.get(k, v) for k, v in a.spec["constants"].items()}
+            found.append((a.source, {**a.spec, "constants": of_card, "idea": f"authored {a.name}"}))
     return found
 
 

@@ -154,3 +154,21 @@ def test_authored_kernels_are_given_the_sizes_of_a_card_or_none_at_all():
         assert "KF_KERNEL" in source
     for others in ([_norm(128), _norm(256)], [_norm(128, "float16")]):
         assert captured_card.authored({**card, "variants": others}) == []
+
+
+def test_kernels_of_any_length_are_for_rows_of_several_and_none_for_several_rows():
+    def product(rows, length, stride=None):
+        x = {"name": "self", "kind": "tensor", "dtype": "bfloat16", "sizes": [rows, length]}
+        weight = {"name": "mat2", "kind": "tensor", "sizes": [length, 64], "strides": [1, stride or length]}
+        return {"call": {"args": [x, weight]}}
+
+    def names(*variants):
+        card = {"overload": "aten::mm", "layout": "contiguous", "target": "cuda", "variants": variants}
+        found = captured_card.authored(card)
+        assert all(s["constants"].get("LENGTH", "1536") == "1536" for _, s in found)
+        return [s["idea"].split()[1][:2] for _, s in found]
+
+    assert names(product(1, 1536)) == ["01", "02", "03", "04", "05", "06"]
+    assert names(product(1, 1536), product(1, 2048)) == ["05", "06"]
+    for other in (product(2048, 1536), product(1, 1532), product(1, 1536, 2048)):
+        assert names(product(1, 1536), other) == []
