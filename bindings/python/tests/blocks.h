@@ -76,7 +76,7 @@ struct Block {
   uint32_t exchange[2][kMost];  // two shuffles of a warp may overlap
   uint32_t left, number;
   char* stacks;
-  char* variables;  // this object's, while another block has its turn
+  char *variables, *shared;  // this object's and what a unit placed, while another block has its turn
 };
 
 KF_LASTING Block* at_once[kTogether];  // the blocks that run in turns
@@ -99,13 +99,15 @@ static void soil(bool backwards) {
   if (placed()) memset(__start_kf_shared, backwards ? 0xff : 0x7b, placed());
   memset(dynamic_shared, backwards ? 0xff : 0x7b, dynamic);
 }
+// Room for a copy of some variables: as far from a multiple of 16 as they are.
+static char* room_for(const char* from, size_t bytes) { return (char*)malloc(bytes + 16) + uintptr_t(from) % 16; }
 static void keep(Block* b) {
   memcpy(b->variables, __bss_start, size_t(_end - __bss_start));
-  if (placed()) memcpy(b->variables + (_end - __bss_start), __start_kf_shared, placed());
+  if (placed()) memcpy(b->shared, __start_kf_shared, placed());
 }
 static void take(Block* b) {
   memcpy(__bss_start, b->variables, size_t(_end - __bss_start));
-  if (placed()) memcpy(__start_kf_shared, b->variables + (_end - __bss_start), placed());
+  if (placed()) memcpy(__start_kf_shared, b->shared, placed());
 }
 
 static void leave() { blocks_switch(&here->fibers[current].stack, scheduler); }
@@ -138,7 +140,8 @@ static void start(Block* b, uint32_t threads) {
   if (!b->stacks) {
     b->stacks = (char*)mmap(nullptr, kStack * kMost, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (b->stacks == MAP_FAILED) abort();
-    b->variables = (char*)malloc(size_t(_end - __bss_start) + placed());
+    b->variables = room_for(__bss_start, size_t(_end - __bss_start));
+    b->shared = room_for(__start_kf_shared, placed());
   }
   b->gate = {threads, 0, 0};
   b->left = threads;
@@ -329,7 +332,7 @@ static void* __cluster_map_shared_rank(const void* p, uint32_t rank) {
   if (at_once[rank] == here) return (void*)p;
   const char* at = (const char*)p;
   if (at >= __bss_start && at < _end) return at_once[rank]->variables + (at - __bss_start);
-  return at_once[rank]->variables + (_end - __bss_start) + (at - __start_kf_shared);
+  return at_once[rank]->shared + (at - __start_kf_shared);
 }
 // Threads run one at a time, and switch at barriers alone.
 template <class T>
@@ -382,6 +385,7 @@ static uint16_t cvt_rn_bf16_f32(float x) {
 }
 static uint32_t cvt_rn_f16x2_f32(float high, float low) { return uint32_t(cvt_rn_f16_f32(high)) << 16 | cvt_rn_f16_f32(low); }
 static uint32_t cvt_rn_bf16x2_f32(float high, float low) { return uint32_t(cvt_rn_bf16_f32(high)) << 16 | cvt_rn_bf16_f32(low); }
+static uint32_t mov_b32(uint32_t x) { return x; }
 static float ex2_approx_f32(float x) { return std::exp2(x); }
 static float ex2_approx_ftz_f32(float x) {
   const float y = std::exp2(x);

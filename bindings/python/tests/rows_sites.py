@@ -44,9 +44,11 @@ def _rms_norm(x: torch.Tensor, points: str = "default", families: int = 1) -> Si
     )
 
 
-def _group_norm(x: torch.Tensor, groups: int, points: str = "default", families: int = 1) -> Site:
+def _group_norm(
+    x: torch.Tensor, groups: int, points: str = "default", families: int = 1, affine: bool = True
+) -> Site:
     n, c = x.shape[:2]
-    weight, bias = _t(c, dtype=x.dtype, seed=1), _t(c, dtype=x.dtype, seed=2)
+    weight, bias = (_t(c, dtype=x.dtype, seed=1), _t(c, dtype=x.dtype, seed=2)) if affine else (None, None)
     arguments = (x + 0.3, weight, bias, n, c, x[0, 0].numel(), groups, 1e-5)
     return Site("aten::native_group_norm", (arguments,), points, families)
 
@@ -106,6 +108,13 @@ def small() -> list[Site]:
             _t(3, 2, 272, 280, dtype=BF16), 1, families=3
         ),  # a team of blocks takes one group after the other
         _rms_norm(_t(1, 65536), families=3),
+        # Planes of whole steps of a block: parts of one channel and of several, three parts, clusters of 2 to 8.
+        _group_norm(_t(2, 8, 64, 32, dtype=BF16), 1, "axes", families=4),
+        _group_norm(_t(1, 6, 64, 64, dtype=F16), 2, families=3),
+        _group_norm(_t(2, 8, 64, 32), 2, families=4, affine=False),
+        _group_norm(_t(1, 2, 32, 512, dtype=BF16), 2, families=4),
+        _group_norm(_t(1, 8, 32, 64), 1, families=4),
+        _group_norm(_t(1, 8, 32, 64, dtype=F64), 1),
         *_lines(False),
         *_lines(True),
         _max_pool(_t(2, 3, 19, 40), "axes"),

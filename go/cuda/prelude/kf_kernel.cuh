@@ -162,6 +162,13 @@ template <class Type, class From, int Count> KF_INLINE kf_vec<Type, Count> kf_na
   }
 }
 
+// A word that is the same, which the compiler does not know: what is worked out of it is worked out again, and not kept in registers from the last time.
+KF_INLINE uint32_t kf_anew(uint32_t x) {
+  uint32_t y;
+  asm volatile("mov.b32 %0, %1;" : "=r"(y) : "r"(x));
+  return y;
+}
+
 // ---- elementary functions that only the device has ---------------------------------------------------------------------------------
 
 // The device's own approximation of 2^x: an error of 2^-22, and zero for what is below the normal numbers.

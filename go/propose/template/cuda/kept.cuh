@@ -1,3 +1,5 @@
+// @include words.cuh
+
 // A piece of a row that stays on the chip: each thread keeps its own vectors, 16 bytes as they came, the first ITEMS in registers and the others in slots of
 // shared memory, where no other thread looks. ODD: rows are not whole vectors; vectors then begin at a row's first element of which the address fits,
 // and the elements before and behind them are one each of some threads' of the first and the last piece.
@@ -22,24 +24,6 @@ KF_INLINE Piece piece_of(int64_t row, int index, int pieces, int length) {
     if (index == pieces - 1 && t >= VEC && t - VEC < tail) p.spare = length - tail + (t - VEC);
   }
   return p;
-}
-// A vector's elements in arithmetic. It is kept in words of 32 bits: the compiler would give each half element a register.
-KF_INLINE kf_vec<A, VEC> elements_of(const uint4& words) {
-  union { uint4 words; kf_vec<IN, VEC> vec; } v;
-  v.words = words;
-  return kf_wide(v.vec);
-}
-// One vector; element by element where the tensor's address is odd.
-KF_INLINE uint4 fetch(const IN* p, bool aligned) {
-  if (!SHIFTED || aligned) return *(const uint4*)p;
-  union { uint4 words; kf_vec<IN, VEC> vec; } v;
-#pragma unroll
-  for (int e = 0; e < VEC; ++e) v.vec[e] = p[e];
-  return v.words;
-}
-// The i-th vector from p on, in words of 16 bytes: the compiler splits stores where it counts elements.
-template <class X> KF_INLINE X* vector_at(X* p, int i) {
-  return (X*)((uint4*)p + i * int(VEC * sizeof(X) / sizeof(uint4)));
 }
 KF_INLINE uint4& slot(int s) { return slots[s * THREADS + threadIdx.x]; }
 

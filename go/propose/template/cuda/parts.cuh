@@ -1,0 +1,122 @@
+// A part of a group of a group norm, in the registers of a block: ITEMS vectors of each thread, as they came, THREADS vectors apart. The vectors of RUN
+// steps lie in one channel, so that weight and bias are two numbers for all of them. Parts follow each other in memory, and all have equally many elements, as has either side of every join: no share is worked out (Chan, Golub and LeVeque 1979).
+constexpr int STEP = THREADS * VEC, PART = STEP * ITEMS, CHANNELS = ITEMS / RUN;
+
+struct Moments { A mean, squares; };  // the squares are those about the mean
+KF_INLINE Moments joined(Moments a, Moments b, A count) {  // count: of each side
+  const A apart = b.mean - a.mean;
+  return {A(0.5) * a.mean + A(0.5) * b.mean, a.squares + b.squares + apart * apart * (A(0.5) * count)};
+}
+KF_INLINE bool is_finite(A x) { return x - x == 0; }
+// Of N vectors, widened one after the other.
+template <int N> KF_INLINE Moments moments_of(const uint4* words) {
+  if constexpr (N > 1) {
+    return joined(moments_of<N / 2>(words), moments_of<N / 2>(words + N / 2), A(N / 2 * VEC));
+  } else {
+    const kf_vec<A, VEC> v = elements_of(*words);
+    const A mean = total<VEC>(v.at) * (A(1) / A(VEC));
+    A part[VEC];
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) part[e] = (v[e] - mean) * (v[e] - mean);
+    return {mean, total<VEC>(part)};
+  }
+}
+template <int LANES> KF_INLINE Moments of_lanes(Moments m, A count) {  // count: of each lane
+#pragma unroll
+  for (int lanes = 1; lanes < LANES; lanes *= 2, count *= 2) m = joined(m, kf_shuffle_xor(m, lanes), count);
+  return m;
+}
+// Of the elements of all threads, in each of them.
+KF_INLINE Moments of_block(Moments m) {
+  constexpr int WARPS = THREADS / 32, EACH = ITEMS * VEC;
+  __shared__ kf_shuffled<Moments> warps[WARPS];
+  m = of_lanes<32>(m, EACH);
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32].value = m;
+  __syncthreads();
+  return of_lanes<WARPS>(warps[threadIdx.x % WARPS].value, EACH * 32);
+}
+template <bool Once> KF_INLINE void read_part(const IN* x, bool aligned, uint4 (&kept)[ITEMS]) {
+  x += int64_t(blockIdx.x) * PART;
+#pragma unroll
+  for (int i = 0; i < ITEMS; ++i) kept[i] = fetch<Once>(vector_at(x, i * THREADS + int(threadIdx.x)), aligned);
+}
+// Of the block's part. Where a sum overflows, as its mean need not, the part is read again, and scaled before it is added.
+KF_INLINE Moments of_part(const IN* x, bool aligned, const uint4 (&kept)[ITEMS]) {
+  const Moments m = of_block(moments_of<ITEMS>(kept));
+  if (is_finite(m.mean)) return m;
+  __syncthreads();
+  Moments again = {0, 0};
+  auto summed = [&](auto term) {
+    A sum = 0;
+#pragma unroll 1
+    for (int i = 0; i < ITEMS; ++i) {
+      kf_vec<A, VEC> v = elements_of(fetch(vector_at(x + int64_t(blockIdx.x) * PART, i * THREADS + int(threadIdx.x)), aligned));
+#pragma unroll
+      for (int e = 0; e < VEC; ++e) v[e] = term(v[e]);
+      sum += total<VEC>(v.at);
+    }
+    return sum;
+  };
+  again.mean = summed([](A v) { return v * (A(1) / A(ITEMS * VEC)); });
+  again.squares = summed([=](A v) { return (v - again.mean) * (v - again.mean); });
+  return of_block(again);
+}
+// A quotient by 1 to 2^30, without the call that a division has for other divisors. What is left of an infinity is NaN.
+KF_INLINE float share_of(float sum, float count) {
+  const float inverse = kf_fast_reciprocal(count), guess = sum * inverse, left = fmaf(-guess, count, sum);
+  return is_finite(left) ? fmaf(left, inverse, guess) : guess;
+}
+KF_INLINE double share_of(double sum, double count) { return sum / count; }
+// Of a group, in every warp: part(k) are the moments of its k-th part. At most 512 parts, so that no lane adds up more than 16.
+template <class F> KF_INLINE Moments of_group(int parts, F part) {
+  const int lane = threadIdx.x % 32;
+  A sum = 0, squares = 0;
+#pragma unroll 1
+  for (int k = lane; k < parts; k += 32) sum += part(k).mean;
+  A mean = share_of(kf_warp_fold(sum, kf_sum_of()), A(parts));
+  if (!is_finite(mean)) {
+    const A share = share_of(A(1), A(parts));
+    sum = 0;
+#pragma unroll 1
+    for (int k = lane; k < parts; k += 32) sum += part(k).mean * share;
+    mean = kf_warp_fold(sum, kf_sum_of());
+  }
+#pragma unroll 1
+  for (int k = lane; k < parts; k += 32) {
+    const Moments m = part(k);
+    squares += m.squares + (m.mean - mean) * (m.mean - mean) * A(PART);
+  }
+  return {mean, kf_warp_fold(squares, kf_sum_of())};
+}
+
+// Weight and bias of the part's steps, whose first one begins at element `at` of the group; asked for before the moments are known.
+struct Affine { A weight[CHANNELS], bias[CHANNELS]; };
+template <class W, class B> KF_INLINE Affine affine_of(const W* weight, const B* bias, int at, int first, const kf_divider<INDEX>& area) {
+  Affine by;
+#pragma unroll
+  for (int c = 0; c < CHANNELS; ++c) {
+    [[maybe_unused]] const int channel = first + int(area.quotient(at + c * (RUN * STEP)));
+    if constexpr (kf_same<W, void>) by.weight[c] = 1; else by.weight[c] = A(kf_of(weight[channel]));
+    if constexpr (kf_same<B, void>) by.bias[c] = 0; else by.bias[c] = A(kf_of(bias[channel]));
+  }
+  return by;
+}
+KF_INLINE float inverse_root(float x) { return rsqrtf(x); }
+KF_INLINE double inverse_root(double x) { return rsqrt(x); }
+// kept is widened a second time here.
+KF_INLINE uint4 anew(uint4 v) { return {kf_anew(v.x), kf_anew(v.y), kf_anew(v.z), kf_anew(v.w)}; }
+KF_INLINE void write_part(IN* out, bool aligned, const uint4 (&kept)[ITEMS], A mean, A rstd, const Affine& by) {
+  out += int64_t(blockIdx.x) * PART;
+#pragma unroll
+  for (int i = 0; i < ITEMS; ++i) {
+    const A scale = rstd * by.weight[i / RUN], shift = by.bias[i / RUN];
+    const kf_vec<A, VEC> v = elements_of(anew(kept[i]));
+    kf_vec<A, VEC> y;
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) {
+      y[e] = (v[e] - mean) * scale;
+      if constexpr (!kf_same<BIAS, void>) y[e] += shift;
+    }
+    put<VEC, ONCE>(vector_at(out, i * THREADS + int(threadIdx.x)), y, aligned);
+  }
+}
