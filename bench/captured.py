@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import gc
 import json
 import logging
 import os
@@ -94,6 +95,7 @@ class Count:
         from kernelforge._state import kept
 
         until = time.monotonic() + seconds
+        gc.collect()  # the model before is gone, but for cycles
         model, inputs, note = MODELS[name](self.args.device, self.args.tiny)
         note += ", every size made small" if self.args.tiny else ""
         asked = Asked(

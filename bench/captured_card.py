@@ -140,6 +140,12 @@ def told(card: Row, run: Row) -> Row:
     )
     node = nodes[chosen["node"]] if chosen else (right[0] if right else None)
     ended = run["why"].replace("of the model", "of the card")  # the study knows nothing else
+    # Finalists whose confirmation found them wrong are in `confirmed`, without samples.
+    open_ = (
+        "no time was left to confirm its best candidate"
+        if not run["confirmed"] and right[:1] and right[0]["cost"] < 1
+        else ""
+    )
     measured = max(best.values(), key=lambda c: c["low"], default=None)
     return {
         "candidates": len(nodes),
@@ -152,8 +158,8 @@ def told(card: Row, run: Row) -> Row:
         **{k: times[k] for k in ("ratio", "low", "high")},
         "variants_beaten": len(won),
         "served": any(c["accepted"] for c in won),
-        "beat_eager": bool(won) and times["low"] > 1,
-        "why": "" if won else (measured["detail"] if measured else ended),
+        "beat_eager": None if open_ else bool(won) and times["low"] > 1,
+        "why": "" if won else open_ or (measured["detail"] if measured else ended),
         "ended": ended,
     }
 
@@ -165,6 +171,15 @@ def words(card: Row) -> str:
         tensors += a["items"] if a["kind"] == "tensors" else [a] if a["kind"] == "tensor" else []
     more = len(card["variants"]) - 1
     first = f"{tensors[0]['dtype']} {'x'.join(map(str, tensors[0]['sizes']))}" if tensors else ""
+    return first + (f" and {more} more" if more else "")
+
+
+def in_order(cards: list[Row]) -> list[Row]:
+    """Return cards, the largest share first, but those first that are their operator's largest."""
+    shares, largest = sorted(cards, key=lambda c: -c["share"]), dict[str, Row]()
+    for card in shares:
+        largest.setdefault(card["overload"], card)
+    first = list(largest.values())
     return first + (f" and {more} more" if more else "")
 
 

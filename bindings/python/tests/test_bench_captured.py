@@ -120,6 +120,8 @@ def test_a_variant_that_eager_wins_counts_as_eager_and_one_below_the_margin_is_n
     none = run(confirmed("v0", 0.99), confirmed("v1", 3.0, samples=0))  # the second was wrong, not timed
     assert not none["beat_eager"] and none["low"] == 1.0 and none["why"] == "no"
     assert none["ended"] == "of the card"
+    late = run()
+    assert late["beat_eager"] is None and "no time was left" in late["why"] and late["best"] == "pointwise"
 
 
 def test_operators_are_counted_once_for_a_model_of_the_paper():
