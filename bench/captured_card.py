@@ -61,7 +61,7 @@ def authored(card: Row) -> list[tuple[str, Row]]:
     fits = [constants(v["call"]) for v in card["variants"]]
     if card["layout"] != "contiguous" or None in fits:
         return []
-    given = {k: v for k, v in fits[0].items() if all(f[k] == v for f in fits)}  # type: ignore[union-attr, index]
+    given = {k: v for k, v in fits[0].items() if all(f[k] == v for f in fits)}
     found = []
     for a in author_cards.attempts(card["target"], folder):
         if SIZES & a.spec["constants"].keys() <= given.keys():
@@ -166,7 +166,7 @@ def told(card: Row, run: Row) -> Row:
 
 def words(card: Row) -> str:
     """Return a card's first variant in words: `bfloat16 1x512x128x128 and 5 more`."""
-    tensors = []
+    tensors: list[Row] = []
     for a in card["variants"][0]["call"]["args"]:
         tensors += a["items"] if a["kind"] == "tensors" else [a] if a["kind"] == "tensor" else []
     more = len(card["variants"]) - 1
@@ -179,13 +179,4 @@ def in_order(cards: list[Row]) -> list[Row]:
     shares, largest = sorted(cards, key=lambda c: -c["share"]), dict[str, Row]()
     for card in shares:
         largest.setdefault(card["overload"], card)
-    first = list(largest.values())
-    return first + (f" and {more} more" if more else "")
-
-
-def in_order(cards: list[Row]) -> list[Row]:
-    """Return cards, the largest share first, but those first that are their operator's largest."""
-    shares = sorted(cards, key=lambda c: -c["share"])
-    seen: set[str] = set()
-    first = [c for c in shares if c["overload"] not in seen and not seen.add(c["overload"])]  # type: ignore[func-returns-value]
-    return first + [c for c in shares if c not in first]
+    return [*largest.values(), *(c for c in shares if c not in largest.values())]

@@ -154,7 +154,7 @@ def sd35(
     """Return Stable Diffusion 3.5 Medium's transformer and a step of a picture of 1024 x 1024. batch: 2 is a picture with guidance."""
     diffusers = library("diffusers", "sd35")
     config: dict[str, Any] = SD35 | (SD35_TINY if tiny else {})
-    side, tokens = (16, 7) if tiny else (SD35["sample_size"], SD35_TOKENS)
+    side, tokens = (16, 7) if tiny else (config["sample_size"], SD35_TOKENS)
     with _new(device, torch.float32):
         model = diffusers.SD3Transformer2DModel(**config).eval().to(dtype)
         inputs = {
