@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import torch
 
+from kernelforge import _ext
 from proving import Site
 
 BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
@@ -53,14 +54,23 @@ def _group_norm(
     return Site("aten::native_group_norm", (arguments,), points, families)
 
 
+def _composite(x: torch.Tensor, groups: int, points: str = "default", families: int = 1) -> Site:
+    """The composite of channels, as torch before 2.14 has it on CUDA: without statistics, into planes."""
+    weight, bias = _t(x.shape[1], dtype=x.dtype, seed=1), _t(x.shape[1], dtype=x.dtype, seed=2)
+    arguments = (x + 0.3, groups, weight, bias, 1e-5, True)
+    return Site("aten::group_norm", (arguments,), points, families, planes=True)
+
+
 def _lines(planes: bool) -> list[Site]:
-    """Group norms of channels: groups of several vectors, of part of one, of one channel; squares that are not full."""
+    """Group norms of channels: groups of several vectors, of part of one, of one channel, across vectors; squares that are not full; odd planes."""
     sites = [
         _group_norm(_last(_t(2, 16, 9, 8, dtype=BF16)), 2, "axes"),
         _group_norm(_last(_t(1, 64, 16, 20)), 4),
         _group_norm(_last(_t(3, 32, 7, 8, dtype=F16)), 32),
         _group_norm(_last(_t(1, 128, 24, 20, dtype=BF16)), 32),
-        _group_norm(_last(_t(2, 24, 31 + planes, 33)), 3, "axes"),
+        _group_norm(_last(_t(2, 24, 31, 32)), 3, "axes"),
+        _group_norm(_last(_t(2, 40, 7, 9, dtype=BF16)), 4, "axes"),
+        _group_norm(_last(_t(1, 36, 35, 33)), 4),
     ]
     return [replace(s, planes=planes) for s in sites]
 
@@ -117,6 +127,8 @@ def small() -> list[Site]:
         _group_norm(_t(1, 8, 32, 64, dtype=F64), 1),
         *_lines(False),
         *_lines(True),
+        _composite(_last(_t(2, 64, 9, 16, dtype=BF16)), 8, "axes"),
+        _composite(_last(_t(2, 40, 7, 9, dtype=F16)), 4),
         _max_pool(_t(2, 3, 19, 40), "axes"),
         _max_pool(_t(2, 3, 19, 40, dtype=BF16), "axes", "max_pool2d"),
         _max_pool(_last(_t(2, 24, 19, 20, dtype=BF16)), "axes", "max_pool2d"),
@@ -165,6 +177,13 @@ def large() -> list[Site]:
         _group_norm(_t(1, 64, 80, 101, dtype=F16), 16, families=2),
         _group_norm(_t(64, 320, 8, 8, dtype=BF16), 32, families=2),
     ]
+    if "aten::group_norm" in {row["overload"] for row in _ext.load().op_table()}:  # torch before 2.14
+        sites += [
+            _composite(_last(_t(1, 128, 1024, 1024, dtype=BF16)), 32, "axes"),
+            _composite(_last(_t(1, 512, 128, 128, dtype=BF16)), 32, "axes"),
+            _composite(_last(_t(2, 320, 64, 64, dtype=F16)), 32),
+            _composite(_last(_t(8, 512, 7, 7)), 32),
+        ]
     for dtype in (F32, BF16, F16):
         for x in (_t(16, 64, 112, 112, dtype=dtype), _t(8, 2048, 7, 7, dtype=dtype)):
             for y in (x, _last(x)):

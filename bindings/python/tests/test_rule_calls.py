@@ -62,6 +62,7 @@ CALLS: list[tuple[str, list[Any]]] = [
         [r(6, 8), [8], None, None, 1e-5, torch.empty(6, 8), torch.empty(6, 1), torch.empty(6, 1)],
     ),
     ("aten::native_group_norm", [r(2, 6, 5), None, None, 2, 6, 5, 3, 1e-5]),
+    ("aten::group_norm", [nhwc(2, 6, 5, 5), 3, None, None, 1e-5, True]),
     ("aten::native_group_norm", [nhwc(2, 6, 5, 5), None, None, 2, 6, 25, 3, 1e-5]),
     (
         "aten::native_batch_norm.out",

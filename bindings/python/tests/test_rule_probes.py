@@ -238,6 +238,7 @@ def test_a_leak_from_row_to_row_within_the_tolerance_is_found_by_the_rows_probe_
             4,
             1e-5,
         ),
+        ("aten::group_norm", draw(4, 16, 8, 8), 4, 1 + 0.1 * draw(16), draw(16, seed=4), 1e-5, True),
         ("aten::_fused_rms_norm", draw(48, 64), [64], 1 + 0.3 * draw(64), 1e-6),
         ("aten::max_pool2d_with_indices", draw(2, 6, 24, 16), [3, 3], [2, 2], [1, 1], [1, 1], False),
         ("aten::amax", draw(48, 331), [1], False),

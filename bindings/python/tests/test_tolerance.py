@@ -32,6 +32,7 @@ STEPS = {
     "tanh",
     "_softmax",
     "native_layer_norm",
+    "group_norm",
     "native_group_norm",
     "_fused_rms_norm",
     "native_batch_norm",

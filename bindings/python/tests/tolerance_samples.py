@@ -388,6 +388,12 @@ add(
 )
 
 
+def _leaf(a: list[Any]) -> list[Any]:
+    """The arguments of `native_group_norm` for those of `group_norm`."""
+    x, groups, weight, bias, eps, _ = a
+    return [x, weight, bias, *x.shape[:2], x[0, 0].numel(), groups, eps]
+
+
 def _group_norm(a: list[Any], up: Up, **how: bool) -> tuple[Tensor, ...]:
     x, weight, bias, n, c, _, g, eps = a
     grouped = up(x).reshape(n, g, -1)
@@ -417,6 +423,25 @@ add(
     bad={
         "one pass": lambda a, up: _group_norm(a, up, one_pass=True),
         "n - 1": lambda a, up: _group_norm(a, up, unbiased=True),
+    },
+    bad_only={"n - 1": (F32, F64), "one pass": (F32, F64, torch.float16)},
+)
+
+
+add(
+    "aten::group_norm",
+    _args(
+        _draw(6, 16, 11, 12, seed=2, mean=1),
+        4,
+        _draw(16, seed=6, mean=1, std=0.3),
+        _draw(16, seed=7),
+        1e-5,
+        True,
+    ),
+    good={"two passes": lambda a, up: _group_norm(_leaf(a), up)[0]},
+    bad={
+        "one pass": lambda a, up: _group_norm(_leaf(a), up, one_pass=True)[0],
+        "n - 1": lambda a, up: _group_norm(_leaf(a), up, unbiased=True)[0],
     },
     bad_only={"n - 1": (F32, F64), "one pass": (F32, F64, torch.float16)},
 )

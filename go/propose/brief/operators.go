@@ -64,6 +64,8 @@ var operators = map[string]Words{
 	"_log_softmax": {"logarithm of the softmax along `dim`", "out[.., j] = self[.., j] - max - log(sum over k of exp(self[.., k] - max))"},
 	"native_layer_norm": {"layer norm over the last dims (`normalized_shape`); outputs: result, mean and reciprocal deviation of each row (population variance)",
 		"out1 = mean(input), out2 = 1 / sqrt(var(input) + eps), out0 = (input - out1) * out2 * weight + bias"},
+	"group_norm": {"group norm: samples, channels in `num_groups` groups; the result alone, without statistics",
+		"mean and var over a group, out = (input - mean) / sqrt(var + eps) * weight[c] + bias[c]"},
 	"native_group_norm": {"group norm: N samples, C channels in `group` groups of C / group channels by HxW; outputs: result, mean and reciprocal deviation of each sample and group",
 		"out1 = mean over a group, out2 = 1 / sqrt(var + eps), out0 = (input - out1) * out2 * weight[c] + bias[c]"},
 	"native_batch_norm":                    batchNorm,

@@ -9,8 +9,10 @@ import (
 	"github.com/kernelforge/kernelforge/go/propose"
 )
 
-// cudaGroupNormLines is cuda/group_norm_lines.cu: group norms of tensors whose channels lie inside.
+// cudaGroupNormLines is cuda/group_norm_lines.cu: group norms of tensors whose channels lie inside, the composite `group_norm` among them.
 type cudaGroupNormLines struct{}
+
+var lineNorms = overloads("group_norm native_group_norm native_group_norm.out")
 
 func (cudaGroupNormLines) Name() string { return "group_norm_lines" }
 
@@ -19,33 +21,46 @@ var lineThreads = []int{128, 256, 512}
 
 const cellBytes = 40 << 10
 
-// lines is what every call of a card must share: the vectors of a line, the groups in one, and whether outputs are planes.
+// lines is what every call of a card must share: the vectors of a line, the channels of a group, the number of outputs (the composite gives no
+// statistics), and whether the first is planes.
 type lines struct {
 	channels, depth int64
+	outputs         int
 	planes          bool
 }
 
-// linesOf reads a call. false: its vectors are of no whole groups, or it is no such call.
+// cells are the runs of channels in a vector that no group's border cuts, wherever the vector begins.
+func (l lines) cells(vector int64) int64 { return vector / min(vector, l.depth&-l.depth) }
+
+// area is the pixels of a plane of a call.
+func (l lines) area(call card.Call) int64 {
+	in := argument(call, "input")
+	return numel(in) / (in.Sizes[0] * l.channels)
+}
+
+// linesOf reads a call. false: its lines are no whole vectors, or it is no such call.
 func linesOf(call card.Call) (lines, bool) {
 	in := argument(call, "input")
-	if len(in.Sizes) < 3 || slices.Min(in.Sizes) < 1 || len(call.Outputs) != 3 {
+	group, outputs := "group", 3
+	if call.Overload == "aten::group_norm" {
+		group, outputs = "num_groups", 1
+	}
+	if len(in.Sizes) < 3 || slices.Min(in.Sizes) < 1 || len(call.Outputs) != outputs {
 		return lines{}, false
 	}
 	out := call.Outputs[0]
-	groups, ok := constant(argument(call, "group"))
+	groups, ok := constant(argument(call, group))
 	size := int64(itemSizes[in.DType])
 	if !ok || groups.int < 1 || in.Sizes[1]%groups.int != 0 || (size != 2 && size != 4) {
 		return lines{}, false
 	}
-	l := lines{in.Sizes[1], in.Sizes[1] / groups.int, contiguous(card.Arg{Sizes: out.Sizes, Strides: out.Strides})}
+	l := lines{in.Sizes[1], in.Sizes[1] / groups.int, outputs, contiguous(card.Arg{Sizes: out.Sizes, Strides: out.Strides})}
 	vector := 16 / size
-	within := l.depth%vector == 0 || vector%l.depth == 0
-	whole := l.channels%vector == 0 && (!l.planes || numel(in)/(in.Sizes[0]*in.Sizes[1])%vector == 0)
-	return l, within && whole && !contiguous(in) && denseChannels(in.Sizes, in.Strides)
+	return l, l.channels%vector == 0 && !contiguous(in) && denseChannels(in.Sizes, in.Strides)
 }
 
 func (f cudaGroupNormLines) Applies(c *card.Card) bool {
-	if _, ok := callOf(c, groupNorms); !ok {
+	if _, ok := callOf(c, lineNorms); !ok {
 		return false
 	}
 	first, ok := linesOf(c.Variants[0].Call)
@@ -56,7 +71,7 @@ func (f cudaGroupNormLines) Applies(c *card.Card) bool {
 			p := argument(call, name)
 			ok = ok && (p.Kind != "tensor" || p.DType == inputType(c)) // eager refuses others on this target
 		}
-		return ok && eps && l == first && normed(call, 3, l.channels, func(sizes, strides []int64) bool {
+		return ok && eps && l == first && normed(call, l.outputs, l.channels, func(sizes, strides []int64) bool {
 			return (l.planes && denseFrom(sizes, strides, 0)) || (!l.planes && denseChannels(sizes, strides))
 		})
 	})
@@ -66,10 +81,9 @@ func (f cudaGroupNormLines) Applies(c *card.Card) bool {
 func (cudaGroupNormLines) threads(c *card.Card) []int {
 	l, _ := linesOf(c.Variants[0].Call)
 	vector := int64(16 / itemSizes[inputType(c)])
-	cells := max(1, vector/l.depth)
 	var list []int
 	for _, threads := range lineThreads {
-		if l.channels/vector <= int64(threads) && int64(threads)*cells*12 <= cellBytes {
+		if l.channels/vector <= int64(threads) && int64(threads)*l.cells(vector)*12 <= cellBytes {
 			list = append(list, threads)
 		}
 	}
@@ -94,6 +108,7 @@ func (cudaGroupNormLines) Build(c *card.Card, _ propose.Facts, p Point) (card.Ca
 	l, _ := linesOf(call)
 	in := argument(call, "input")
 	vector := int64(16 / itemSizes[in.DType])
+	odd := l.planes && !everyVariant(c, func(call card.Call) bool { return l.area(call)%vector == 0 })
 	area := "(" + product("input", 2, len(in.Sizes)) + ")"
 	each := int64(p["THREADS"]) / (l.channels / vector) * int64(p["UNROLL"])
 	pieces := fmt.Sprintf("max(1, min(ceildiv(%d * sm_count, input_size0), ceildiv(%s, %d)))", p["WAVES"], area, each)
@@ -102,7 +117,7 @@ func (cudaGroupNormLines) Build(c *card.Card, _ propose.Facts, p Point) (card.Ca
 
 	gather, join, apply := signatureOf(c), signatureOf(c), signatureOf(c)
 	constants := map[string]string{
-		"IN": ctypes[in.DType], "STAT": ctypes[call.Outputs[2].DType], "INDEX": gather.index(), "PLANES": boolean(l.planes),
+		"IN": ctypes[in.DType], "STATISTICS": boolean(l.outputs == 3), "INDEX": gather.index(), "PLANES": boolean(l.planes), "ODD": boolean(odd),
 		"CHANNELS": strconv.FormatInt(l.channels, 10), "DEPTH": strconv.FormatInt(l.depth, 10),
 	}
 	gather.in("IN", "x", "input")
@@ -112,8 +127,11 @@ func (cudaGroupNormLines) Build(c *card.Card, _ propose.Facts, p Point) (card.Ca
 
 	join.in("Moments", "parts", "ws0")
 	join.out("Moment", "moments", "ws1")
-	join.out("STAT", "mean_out", "out1")
-	join.out("STAT", "rstd_out", "out2")
+	if l.outputs == 3 {
+		constants["STAT"] = ctypes[call.Outputs[2].DType]
+		join.out("STAT", "mean_out", "out1")
+		join.out("STAT", "rstd_out", "out2")
+	}
 	join.size("rows", rows)
 	join.size("pieces", pieces)
 	join.number("float", "eps", strconv.FormatFloat(eps, 'x', -1, 64))

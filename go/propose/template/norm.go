@@ -16,7 +16,7 @@ var (
 	groupNorms = overloads("native_group_norm native_group_norm.out")
 )
 
-// normed says what the norms need of a call: floating data with elements, the same type out, statistics of one floating type, each output
+// normed says what the norms need of a call: floating data with elements, the same type out, statistics (if any) of one floating type, each output
 // dense in the layout, parameters of n elements.
 func normed(call card.Call, outputs int, n int64, layout func(sizes, strides []int64) bool) bool {
 	in := argument(call, "input")
@@ -29,9 +29,14 @@ func normed(call card.Call, outputs int, n int64, layout func(sizes, strides []i
 			return false
 		}
 	}
-	statistics := call.Outputs[outputs-1].DType
-	wide := statistics == in.DType || (statistics == "float32" && in.DType != "float64")
-	return wide && call.Outputs[1].DType == statistics && parameter(argument(call, "weight"), n, in.DType) && parameter(argument(call, "bias"), n, in.DType)
+	if outputs > 1 {
+		statistics := call.Outputs[outputs-1].DType
+		wide := statistics == in.DType || (statistics == "float32" && in.DType != "float64")
+		if !wide || call.Outputs[1].DType != statistics {
+			return false
+		}
+	}
+	return parameter(argument(call, "weight"), n, in.DType) && parameter(argument(call, "bias"), n, in.DType)
 }
 
 // epsOf is the constant that keeps a root from zero. An absent one is that of the arithmetic type.

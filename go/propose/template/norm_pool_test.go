@@ -140,6 +140,17 @@ func groupNormCall(order ...int) card.Call {
 	}
 }
 
+// composite is the call of `group_norm` that makes a leaf's: it gives no statistics.
+func composite(leaf card.Call) card.Call {
+	groups := argument(leaf, "group")
+	groups.Name = "num_groups"
+	return card.Call{
+		Overload: "aten::group_norm",
+		Args:     []card.Arg{argument(leaf, "input"), groups, argument(leaf, "weight"), argument(leaf, "bias"), argument(leaf, "eps"), plainArg("cudnn_enabled", "bool", true)},
+		Outputs:  leaf.Outputs[:1],
+	}
+}
+
 func familyNames(c *card.Card) []string {
 	names := []string{}
 	for _, family := range Applicable(c) {

@@ -19,6 +19,7 @@ import torch
 from .bounds import Bound, Compared, Finding
 from .draws import Slot
 from .rule import ALIGN_BYTES, INVARIANT_RATIO, INVARIANT_UNITS, SHIFT, UNIT
+from .wide import leaf_of_group_norm
 
 Named = dict[str, Any]
 Outputs = Sequence[torch.Tensor]
@@ -30,7 +31,7 @@ _SHIFTS = {"_softmax", "_log_softmax"}
 _NORMALIZED = {"native_layer_norm", "_fused_rms_norm"}
 _REDUCTIONS = {"mean", "sum", "amax"}
 _BATCHES = {
-    "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training",
+    "group_norm", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training",
 }  # fmt: skip
 _PLANES = {
     "avg_pool2d", "_adaptive_avg_pool2d", "adaptive_avg_pool2d", "max_pool2d", "max_pool2d_with_indices", "upsample_nearest2d",
@@ -276,6 +277,7 @@ def _rms_norm(named: Named, outputs: Outputs) -> Invariant:
 
 
 def _group_norm(named: Named, outputs: Outputs) -> Invariant:
+    named = leaf_of_group_norm(named)
     x, n, groups = named["input"], named["N"], named["group"]
     channel = (1, -1, *([1] * (x.dim() - 2)))
     weight, bias = (None if p is None else p.reshape(channel) for p in (named["weight"], named["bias"]))
@@ -312,6 +314,7 @@ _INVARIANTS: dict[str, Callable[[Named, Outputs], Invariant]] = {
     "_softmax": _sums_to_one,
     "_log_softmax": _exponentials_sum_to_one,
     "native_layer_norm": _layer_norm,
+    "group_norm": _group_norm,
     "native_group_norm": _group_norm,
     "_fused_rms_norm": _rms_norm,
     "max_pool2d_with_indices": _member_of_window,

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import torch
 
 from ..errors import RefereeFault
+from . import wide
 from .calls import Overload, map_tensors
 from .specials import Lines
 
@@ -73,6 +74,7 @@ def _normalized(named: Named, index: int, out: torch.Tensor) -> tuple[tuple[int,
 def _groups(named: Named, index: int, out: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if index > 0:
         return _whole(named, index, out)
+    named = wide.leaf_of_group_norm(named)
     return (named["N"], named["group"], out.numel() // max(named["N"] * named["group"], 1)), (2,)
 
 
@@ -97,6 +99,10 @@ def _of_magnitudes(overload: Overload, named: Named, outputs: Outputs) -> list[t
     return list(
         overload(map_tensors(list(factors.values()), lambda t: t.abs() if t.is_floating_point() else t))
     )
+
+
+def _of_convolved_magnitudes(overload: Overload, named: Named, outputs: Outputs) -> list[torch.Tensor | None]:
+    return list(wide.convolve({n: v.abs() if isinstance(v, torch.Tensor) else v for n, v in named.items()}))
 
 
 def _of_values(overload: Overload, named: Named, outputs: Outputs) -> list[torch.Tensor | None]:
@@ -130,14 +136,15 @@ def _of_layer_norm(overload: Overload, named: Named, outputs: Outputs) -> list[t
 
 
 def _of_group_norm(overload: Overload, named: Named, outputs: Outputs) -> list[torch.Tensor | None]:
+    named = wide.leaf_of_group_norm(named)
     x, n, g = named["input"], named["N"], named["group"]
-    _, mean, rstd = outputs
+    _, mean, rstd = outputs if len(outputs) == 3 else wide.normalize_groups(named)
     rows = x.reshape(n, g, -1).abs()
     size = rows.mean(2, keepdim=True)  # the mean's own terms: it may cancel to nothing
     terms = ((rows + size) * rstd.reshape(n, g, 1)).reshape(x.shape)
     channel = (1, -1, *([1] * (x.dim() - 2)))
     weight, bias = (None if p is None else p.reshape(channel) for p in (named["weight"], named["bias"]))
-    return [_affine(terms, weight, bias), size.reshape(mean.shape), _of_rstd(mean, rstd)]
+    return [_affine(terms, weight, bias), size.reshape(mean.shape), _of_rstd(mean, rstd)][: len(outputs)]
 
 
 def _of_batch_norm(overload: Overload, named: Named, outputs: Outputs) -> list[torch.Tensor | None]:
@@ -161,50 +168,6 @@ def _of_rstd(mean: torch.Tensor, rstd: torch.Tensor) -> torch.Tensor:
     A variance in one pass has u (mean / sigma)^2, which this does not cover.
     """
     return rstd * (1 + mean.abs() * rstd)
-
-
-# ---- references that do not cancel ------------------------------------------------------------------------------------------------
-
-
-def _gelu(named: Named) -> Outputs:
-    """1 + erf(z) and 1 + tanh(z) lose every digit for negative z, in float64 too; erfc(-z) and 2 sigmoid(2 z) lose none."""
-    x = named["self"]
-    if named["approximate"] == "none":
-        return [0.5 * x * torch.special.erfc(-x * math.sqrt(0.5))]
-    return [x * torch.sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))]
-
-
-def _convolve(named: Named) -> Outputs:
-    """The vendor's convolutions take no float64; torch's own does."""
-    x, spatial = named["self"], named["weight"].dim() - 2
-    sizes = (named["stride"], named["padding"], named["dilation"])
-    bias = named.get("bias")
-    return [
-        torch.ops.aten.convolution(
-            x, named["weight"], bias, *sizes, False, [0] * spatial, named.get("groups", 1)
-        )
-    ]
-
-
-def _normalize_channels(named: Named) -> Outputs:
-    """The vendor's batch norm for inference, in torch's own words: one more output there holds what training would need."""
-    statistics = (named["running_mean"], named["running_var"])
-    return list(
-        torch.ops.aten.native_batch_norm(
-            named["input"], named["weight"], named["bias"], *statistics, False, 0.0, named["epsilon"]
-        )
-    )
-
-
-def _normalize_groups(named: Named) -> Outputs:
-    """On channels_last torch takes the variance in one pass, which cancels in float64 too: a constant row of -1e9 came out with a variance of 55."""
-    given = {**named, "input": named["input"].contiguous()}
-    names = ("input", "weight", "bias", "N", "C", "HxW", "group", "eps")
-    return list(torch.ops.aten.native_group_norm(*(given[n] for n in names)))
-
-
-def _of_convolved_magnitudes(overload: Overload, named: Named, outputs: Outputs) -> list[torch.Tensor | None]:
-    return list(_convolve({n: v.abs() if isinstance(v, torch.Tensor) else v for n, v in named.items()}))
 
 
 # ---- special values and probes ----------------------------------------------------------------------------------------------------
@@ -234,6 +197,7 @@ def _behind_channel(named: Named) -> tuple[int, ...]:
 
 
 def _run_of_group(named: Named) -> int:
+    named = wide.leaf_of_group_norm(named)
     return int(named["input"].numel() // max(named["N"] * named["group"], 1))
 
 
@@ -293,7 +257,7 @@ _BATCH_NORM = Operator("bounded", _of_batch_norm, _channels, _behind_channel)
 _MATRIX = Operator("bounded", _of_magnitudes, _whole, None, _always, vendor=True)
 _CONVOLUTION = Operator("bounded", _of_magnitudes, _channels, None, _always, vendor=True)
 _NARROW_CONVOLUTION = Operator(
-    "bounded", _of_convolved_magnitudes, _channels, None, _always, wide=_convolve, vendor=True
+    "bounded", _of_convolved_magnitudes, _channels, None, _always, wide=wide.convolve, vendor=True
 )
 _ATTENTION = Operator("bounded", _of_values, _plane, None, None, vendor=True)
 
@@ -318,7 +282,7 @@ OPERATORS: dict[str, Operator] = {
     "topk": Operator("ranks", lines=_dim),
     "sort": Operator("ranks", lines=_dim),
     "silu": Operator("bounded"),
-    "gelu": Operator("bounded", wide=_gelu),
+    "gelu": Operator("bounded", wide=wide.gelu),
     "sigmoid": Operator("bounded"),
     "tanh": Operator("bounded"),
     "exp": Operator("bounded"),
@@ -336,12 +300,15 @@ OPERATORS: dict[str, Operator] = {
         _run_of_group,
         _group_is_exact,
         statistics=True,
-        wide=_normalize_groups,
+        wide=wide.normalize_groups,
+    ),
+    "group_norm": Operator(
+        "bounded", _of_group_norm, _groups, _run_of_group, _group_is_exact, wide=wide.normalize_groups_alone
     ),
     "_fused_rms_norm": Operator("bounded", _of_itself, _normalized, _last, statistics=True),
     "native_batch_norm": _BATCH_NORM,
     "cudnn_batch_norm": Operator(
-        "bounded", _of_batch_norm, _channels, _behind_channel, wide=_normalize_channels
+        "bounded", _of_batch_norm, _channels, _behind_channel, wide=wide.normalize_channels
     ),
     "_native_batch_norm_legit": _BATCH_NORM,
     "_native_batch_norm_legit_no_training": _BATCH_NORM,

@@ -1,10 +1,11 @@
 // Group norm of tensors whose channels lie inside: the outputs are planes (PLANES), or lie as the input does.
 //
 // Idea: lines of channels are read whole. kf_gather: a thread keeps one vector of a line, block by block down the pixels, with moments for each group that
-// it meets; kf_join makes a mean and a deviation of a sample's groups; kf_main reads the lines again, backwards, so that what was read last is still in the L2,
+// it may meet; kf_join makes a mean and a deviation of a sample's groups; kf_main reads the lines again, backwards, so that what was read last is still in the L2,
 // and writes squares of pixels by channels that turn in shared memory in words of 4 bytes, with 16 bytes on both sides (transpose_packed). Bound: one more
 // reading than a copy, less by the L2.
-// Works for: lines, and planes where the output has some, of whole 16-byte vectors; vectors within a group, or groups within a vector; 2-byte and 4-byte types.
+// Works for: lines of whole 16-byte vectors; any number of channels in a group; planes of any size (ODD: they begin anywhere, and are written element by
+// element); with statistics or without (STATISTICS); 2-byte and 4-byte types.
 // Parameters the tree may change: THREADS, UNROLL (vectors in flight), WAVES (blocks a multiprocessor that gather), TILE.
 // Numerics: float. Moments of UNROLL vectors about their own mean, then joined; (x - mean) * rstd * weight + bias.
 
@@ -15,7 +16,8 @@
 KF_INLINE float inverse_root(float x) { return rsqrtf(x); }
 
 constexpr int VEC = 16 / sizeof(IN), PAIR = 4 / sizeof(IN);
-constexpr int EACH = DEPTH < VEC ? DEPTH : VEC, CELLS = VEC / EACH;  // elements of a vector that are of one group; groups that a vector meets
+// The longest run of channels that no group's border cuts, wherever a vector begins: the largest power of two in DEPTH. Runs of a vector.
+constexpr int RUN = DEPTH & -DEPTH, EACH = RUN < VEC ? RUN : VEC, CELLS = VEC / EACH;
 constexpr int LINE = CHANNELS / VEC, LINES = THREADS / LINE, USED = LINES * LINE, GROUPS = CHANNELS / DEPTH;
 struct Moment { A mean, rstd; };
 template <int N> struct Many { static constexpr int value = N; };
@@ -52,7 +54,7 @@ KF_KERNEL(THREADS) void kf_gather(
     for (int k = 0; k < CELLS; ++k) cells[(threadIdx.x / LINE) * (LINE * CELLS) + column * CELLS + k] = m[k];
   }
   __syncthreads();
-  constexpr int SHARE = LINE * CELLS / GROUPS;  // cells of a line that are of one group
+  constexpr int SHARE = DEPTH / EACH;  // cells of a line that are of one group
   for (int g = threadIdx.x; g < GROUPS; g += THREADS) {
     Moments all = {0, 0, 0};
     for (int line = 0; line < LINES; ++line)
@@ -74,7 +76,9 @@ KF_KERNEL(128) void kf_join(
   if (row < rows && threadIdx.x % 32 == 0) {
     const A mean = m.mean, rstd = inverse_root(m.squares / m.count + eps);
     moments[row] = {mean, rstd};
+#if STATISTICS
     mean_out[row] = kf_to<STAT>(mean), rstd_out[row] = kf_to<STAT>(rstd);
+#endif
   }
 }
 // What a channel's elements are normalised by.
@@ -114,7 +118,10 @@ KF_KERNEL(THREADS) void kf_main(
     const int a = (group % rows * VEC + i % 32 / LANES) * PAIR, b = (group / rows * LANES + i % LANES) * VEC;
     if (i < INS && a0 + a < area && b0 + b < CHANNELS) {
 #pragma unroll
-      for (int k = 0; k < PAIR; ++k) v[e][k] = get<VEC>(p + int64_t(a0 + a + k) * CHANNELS + (b0 + b), aligned);
+      for (int k = 0; k < PAIR; ++k) {
+        const bool inside = !ODD || a0 + a + k < area;  // the last of an odd number of pixels is paired with itself
+        v[e][k] = get<VEC>(p + int64_t(a0 + a + (inside ? k : 0)) * CHANNELS + (b0 + b), aligned);
+      }
     }
   }
   __syncthreads();
@@ -133,6 +140,16 @@ KF_KERNEL(THREADS) void kf_main(
     }
   }
   __syncthreads();
+#if ODD
+  // Out: item i is a pixel of a channel.
+#pragma unroll 4
+  for (int i = threadIdx.x; i < TILE * TILE; i += THREADS) {
+    const int b = i / TILE, a = i % TILE;
+    kf_words<IN, PAIR> w;
+    w.words[0] = turned[b * PITCH + a / PAIR];
+    if (a0 + a < area && b0 + b < CHANNELS) o[int64_t(b0 + b) * area + (a0 + a)] = a % PAIR == 0 ? w.vec[0] : w.vec[PAIR - 1];
+  }
+#else
   // Out: item i is a vector of pixels of a channel, which is 4 words.
 #pragma unroll
   for (int e = 0; e < OUT_EACH; ++e) {
@@ -152,6 +169,7 @@ KF_KERNEL(THREADS) void kf_main(
       }
     }
   }
+#endif
 #else
   __syncthreads();
   constexpr int ITEMS = TILE / VEC * TILE;
