@@ -70,6 +70,8 @@ def bases(device: str) -> list[Base]:
         found[name].append(Base(captured, "hand" if name in KERNELS else ""))
     seen = {_text(b.call) for some in found.values() for b in some}
     for name, arguments in _template_calls(device):
+        if name not in found:
+            continue  # this torch does not hook it
         call = _captured(name, lambda n=name, a=arguments: _ext.load().call(n, list(a)))
         if call is not None and _text(call) not in seen:
             seen.add(_text(call))
@@ -161,6 +163,8 @@ def _template_calls(device: str) -> list[tuple[str, list[Any]]]:
         ("aten::masked_fill.Scalar", [t(6, 48), t(48) > 0, -1e4]),
         ("aten::where.self", [t(6, 48) > 0, t(6, 48), t(48)]),
         ("aten::native_layer_norm", [rows, [32], t(32), t(32), 1e-5]),
+        ("aten::group_norm", [last(2, 16, 9, 9), 4, t(16), t(16), 1e-5, True]),
+        ("aten::group_norm", [last(2, 16, 8, 8).bfloat16(), 2, None, None, 1e-5, True]),
         ("aten::max_pool2d_with_indices", [last(2, 8, 9, 9), [3, 3], [2, 2], [1, 1], [1, 1], False]),
         ("aten::max_pool2d", [last(2, 8, 9, 9), [3, 3], [2, 2], [1, 1], [1, 1], False]),
         ("aten::max_pool2d", [t(2, 8, 9, 9).bfloat16(), [3, 3], [2, 2], [1, 1], [1, 1], False]),

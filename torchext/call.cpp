@@ -45,6 +45,11 @@ at::ScalarType torch_dtype(int32_t dtype) {
   }
 }
 
+bool channels_last(Target target, const at::Tensor& t) {
+  if (target != Target::cuda || t.unsafeGetTensorImpl()->key_set() - kIgnored != plain_keys(target)) return false;
+  return !t.is_contiguous() && (t.is_contiguous(at::MemoryFormat::ChannelsLast) || t.is_contiguous(at::MemoryFormat::ChannelsLast3d));
+}
+
 void Call::wrapped(const at::Tensor& t) {
   const int32_t dtype = dtype_of(t.scalar_type());
   if (dtype == 0) return refuse(Reason::kDtype);

@@ -51,6 +51,14 @@ constexpr int32_t dtype_of(at::ScalarType type) {
 }
 at::ScalarType torch_dtype(int32_t dtype);  // the inverse; dtype must be a kfr_dtype
 
+// Whether a tensor is plain, on CUDA and channels_last: what a composite of kChannelsLast is hooked for.
+bool channels_last(Target target, const at::Tensor& t);
+
+// The keys of a plain dense tensor of a target, without those that the key rule ignores.
+constexpr c10::DispatchKeySet plain_keys(Target target) {
+  return target == Target::cuda ? c10::DispatchKeySet(c10::DispatchKey::CUDA) : c10::DispatchKeySet(c10::DispatchKey::CPU);
+}
+
 class Call {
  public:
   static constexpr uint32_t kMaxSlots = 64;
@@ -102,9 +110,6 @@ class Call {
   static constexpr uint32_t kMaxTargets = 8;
 
  private:
-  static constexpr c10::DispatchKeySet plain_keys(Target target) {
-    return target == Target::cuda ? c10::DispatchKeySet(c10::DispatchKey::CUDA) : c10::DispatchKeySet(c10::DispatchKey::CPU);
-  }
   void wrapped(const at::Tensor& t);
 
   Target target_;

@@ -9,6 +9,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
+#include <torch/version.h>
 
 #include <tuple>
 
@@ -96,6 +97,9 @@ struct Hook<Op, kMarks, R(A...)> {
   C10_NOINLINE static R active(c10::DispatchKeySet below, uint32_t mode, std::remove_reference_t<A>&... args) {
     OpEntry& entry = op_entry<Op>;
     if (g_thread.off != 0) return redispatch(below, args...);
+    if constexpr ((kMarks & kChannelsLast) != 0) {
+      if (!channels_last(target_of(below), std::get<0>(std::tie(args...)))) return redispatch(below, args...);
+    }
     if (C10_UNLIKELY((mode & (kCapture | kTrace)) != 0)) return observed(entry, below, mode, args...);
     if ((entry.planned.load(std::memory_order_relaxed) & planned_for(target_of(below))) == 0) return redispatch(below, args...);
     if constexpr (kOutputs != 0) {

@@ -20,7 +20,10 @@ _ONLY_CPU = {
 }
 # Hooked, but not run: torch's own kernel (seen with 2.11, without kernelforge) returns references that dangle, and the process breaks some calls later.
 NOT_RUN = ("aten::cudnn_batch_norm.out",)
+# Hooked before torch 2.14 alone, and for channels_last on CUDA alone: everything else passes as if there were no hook.
+BEFORE_2_14 = ("aten::group_norm",)
 _ONLY_CUDA = {
+    "group_norm": "F.group_norm(xl, 2, w4, b4)",
     "native_batch_norm": "torch.native_batch_norm(x, w4, b4, rm, rv, False, 0.1, 1e-5)",
     "cudnn_batch_norm": "F.batch_norm(x, rm, rv, w4, b4)",
     "cudnn_convolution": "F.conv2d(x, c, padding=1)",
@@ -168,7 +171,7 @@ def texts(device: str) -> dict[str, str]:
 
 
 def variables(device: str) -> dict[str, Any]:
-    """Return fresh tensors by name, the same on every device: `x y p` 2x4x8x8 (p positive), `k` a mask, `o*` outputs, the rest by use."""
+    """Return fresh tensors by name, the same on every device: `x y p xl` 2x4x8x8 (p positive, xl channels_last), `k` a mask, `o*` outputs, the rest by use."""
     import torch
 
     with torch.device("cpu"):
@@ -194,4 +197,5 @@ def _made(g: Any) -> dict[str, Any]:
         "m": r(4, 6), "n": r(6, 5), "a": r(5), "mn": r(4, 5), "mo": e(4, 5), "q1": r(2, 4, 6), "q2": r(2, 6, 5), "qo": e(2, 4, 5),
         "c": r(4, 4, 3, 3), "cb": r(4), "x3": r(1, 4, 4, 4, 4), "c3": r(4, 4, 3, 3, 3), "o3": e(1, 4, 4, 4, 4), "t": r(1, 2, 16, 8),
         "cd": r(4, 1, 3, 3), "cd3": r(4, 1, 3, 3, 3), "th": torch.randn(1, 2, 16, 8, dtype=torch.float16, generator=g),
+        "xl": r(2, 4, 8, 8).contiguous(memory_format=torch.channels_last),
     }  # fmt: skip

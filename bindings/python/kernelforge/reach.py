@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _ext
-from ._reach_calls import NOT_RUN, texts, variables
+from ._reach_calls import BEFORE_2_14, NOT_RUN, texts, variables
 
 DEVICES = {"cpu": "CPU", "cuda": "CUDA"}
 MODES = ("grad", "no_grad", "inference_mode", "aot_eager", "inductor")
@@ -74,10 +74,13 @@ class Sample:
 
 
 def samples(device: str = "cpu") -> dict[str, Sample]:
-    """Return overload -> sample, for the overloads that have a kernel on this kind of device (`cpu` or `cuda`); makes no tensor there."""
+    """Return overload -> sample, for the overloads that this torch hooks on this kind of device (`cpu` or `cuda`); makes no tensor there."""
     known = variables("cpu")
+    hooked = {r["overload"] for r in _ext.load().op_table()}
     found = {}
     for overload, text in texts(device).items():
+        if overload in BEFORE_2_14 and overload not in hooked:
+            continue
         used = sorted({n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)} & known.keys())
         found[overload] = Sample(overload, text, tuple(used), device)
     return found
@@ -166,7 +169,7 @@ def section(device: str = "cpu", modes: tuple[str, ...] = MODES, jobs: int = 1) 
     for overload, cells in zip(reached, _rows(device, reached, modes, jobs), strict=True):
         lines.append(f"| {_name(overload)} | `{known[overload].text}` | " + " | ".join(cells) + " |")
     broken = [o for o in hooked if o in NOT_RUN and device == "cuda"]
-    elsewhere = [o for o in hooked if o not in known and o not in broken]
+    elsewhere = [o for o in hooked if o not in known and o not in broken and o not in BEFORE_2_14]
     ending = f"No kernel on this device: {', '.join(map(_name, elsewhere))}."
     if broken:
         ending += (
@@ -191,7 +194,7 @@ def _completed(title: str, part: str) -> str:
         found = [i for i, line in enumerate(lines) if line.startswith(f"| {_name(overload)} |")]
         if found:
             at = found[0]
-        elif overload in known and _name(overload) not in ending:
+        elif overload in known and _name(overload) not in ending and overload not in BEFORE_2_14:
             at += 1
             cells = " | ".join("not observed" for _ in MODES)
             lines.insert(at, f"| {_name(overload)} | `{known[overload].text}` | {cells} |")
@@ -214,8 +217,9 @@ def document(old: str, device: str, new: str) -> str:
         "Otherwise: the hooked overloads that arrived instead, or `nothing` (the work was fused, or runs as an operator that is not hooked). "
         "aot_eager and Inductor run under no_grad, after compilation. `not observed`: hooked since this device was there.",
         "",
-        "`max_pool2d` is CompositeImplicit, and `_fused_rms_norm` is on the CPU: they arrive only without autograd keys (inference_mode), elsewhere what "
-        "they are made of does, for `F.max_pool2d` its leaf `max_pool2d_with_indices`. `_nnpack_spatial_convolution` is called after "
+        "`max_pool2d` and `group_norm` are CompositeImplicit, and `_fused_rms_norm` is on the CPU: they arrive only without autograd keys (inference_mode), "
+        "elsewhere what they are made of does, for `F.max_pool2d` its leaf `max_pool2d_with_indices`. `group_norm` is hooked before torch 2.14 alone, and "
+        "there for channels_last on CUDA alone. `_nnpack_spatial_convolution` is called after "
         "`torch._nnpack_available()`, which sets NNPACK up; torch refuses it before and on processors without AVX2.",
         "",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -173,14 +174,24 @@ def _rms_norm(call: Call) -> Kernel:
 
 
 def _group_norm(call: Call) -> Kernel:
-    slots = slots_of(call)
-    c, hw, groups = arg(call, "C"), arg(call, "HxW"), arg(call, "group")
-    n = c // groups * hw
-    body = f"    double sum = 0, square = 0;\n    for (i64 r = 0; r < {n}; ++r) sum += input[i * {n} + r];\n    float mean = sum / {n};\n"
-    body += f"    for (i64 r = 0; r < {n}; ++r) square += (input[i * {n} + r] - mean) * (input[i * {n} + r] - mean);\n"
-    body += f"    float rstd = 1 / sqrtf(square / {n} + {literal(arg(call, 'eps'))});\n    out1[i] = mean; out2[i] = rstd;\n"
-    body += f"    for (i64 r = 0; r < {n}; ++r) {{ i64 c = i % {groups} * {c // groups} + r / {hw}; float x = input[i * {n} + r];"
-    return kernel(call, body + f" out0[i * {n} + r] = {_affine(slots, ['c'])}; }}", "out1_numel")
+    """The leaf, or the composite, which gives no statistics; input and result lie anyhow."""
+    slots, groups = (
+        slots_of(call),
+        arg(call, "num_groups" if _family(call["overload"]) == "group_norm" else "group"),
+    )
+    x, out = slots["input"], call["outputs"][0]
+    sizes = [x["sizes"][1] // groups, *x["sizes"][2:]]
+    n, index = math.prod(sizes), [f"i / {groups}", f"i % {groups} * {sizes[0]} + d0", *dims(x)[1:-1]]
+    loop = (
+        f"    for (i64 r = 0; r < {n}; ++r) {{\n{unravel('r', sizes)}      float x = {at('input', x, index)};"
+    )
+    body = f"    double sum = 0, square = 0;\n{loop} sum += x; }}\n    float mean = sum / {n};\n"
+    body += f"{loop} square += (x - mean) * (x - mean); }}\n"
+    body += f"    float rstd = 1 / sqrtf(square / {n} + {literal(arg(call, 'eps'))});\n"
+    if len(call["outputs"]) == 3:
+        body += "    out1[i] = mean; out2[i] = rstd;\n"
+    body += f"{loop} {at('out0', out, index)} = {_affine(slots, [index[1]])}; }}"
+    return kernel(call, body, f"input_size0 * {groups}")
 
 
 def _batch_norm(call: Call) -> Kernel:
@@ -299,6 +310,7 @@ FAMILIES: dict[str, Callable[[Call], Kernel]] = {
     "native_layer_norm": _layer_norm,
     "_fused_rms_norm": _rms_norm,
     "native_group_norm": _group_norm,
+    "group_norm": _group_norm,
     **dict.fromkeys(
         (
             *("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"),

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 import kernelforge
 from handmade import record
-from serving import eager, ext, fallbacks, hits, plans_for, published
+from serving import close, eager, ext, fallbacks, hits, plans_for, published
 
 X = torch.randn(2, 4, 9, 8)
 COMPOSITE, LEAF = "aten::max_pool2d", "aten::max_pool2d_with_indices"
@@ -57,8 +57,10 @@ def answers():
 def test_every_mode_of_torch_says_the_same_with_hooks_and_plans(answers):
     """Values, strides, views, kinds of tensors, names of gradients, graphs, traces, errors, and the table of keys."""
     bare, planned = answers
-    assert bare.keys() == planned.keys() and len(bare) > 100
+    assert bare.keys() == planned.keys() and len(bare) > 200
     served = {"max_pool2d, inference: profiler"}  # the leaf does not run
+    # The plan of a group norm's leaf serves: nothing is allocated inside it.
+    served |= {f"group_norm, {mode}: profiler" for mode in ("grad", "no_grad", "inference")}
     assert {k: v for k, v in planned.items() if k not in served} == {
         k: v for k, v in bare.items() if k not in served
     }
@@ -138,6 +140,22 @@ def test_deterministic_algorithms_are_respected():
         finally:
             torch.use_deterministic_algorithms(False)
         assert fallbacks(COMPOSITE) == {"deterministic": 1}
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_group_norm_passes_on_the_cpu_as_if_there_were_no_hook(memory_format):
+    """Its leaf takes both there: no record and no trace of the composite, which would keep the leaf from being captured (whatever this torch hooks)."""
+    x = X.to(memory_format=memory_format)
+    with torch.inference_mode():
+        assert [r["overload"] for r in record(lambda: F.group_norm(x, 2))] == ["aten::native_group_norm"]
+        ext().trace_begin()
+        F.group_norm(x, 2)
+        assert [(t["overload"], t["depth"]) for t in ext().trace_end()] == [("aten::native_group_norm", 0)]
+        with published(plans_for(lambda: F.group_norm(x, 2))):
+            with eager():
+                expected = F.group_norm(x, 2)
+            close(F.group_norm(x, 2), expected)
+            assert hits("aten::native_group_norm") == 1 and fallbacks("aten::group_norm") == {}
 
 
 # ---- called by the judge --------------------------------------------------------------------------------------------

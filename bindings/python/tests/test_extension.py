@@ -71,6 +71,19 @@ def test_not_hooked_on_purpose():
         assert f"aten::{name}" not in hooked
 
 
+def test_group_norm_is_hooked_where_its_leaf_does_not_take_channels_last():
+    """`native_group_norm` takes channels_last on CUDA from torch 2.14 on."""
+    older = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 14)
+    assert ("aten::group_norm" in ext().install()["hooked"]) == older
+    (line,) = (
+        text
+        for text in torch._C._dispatch_dump_table("aten::group_norm").splitlines()
+        if text.startswith("BackendSelect")
+    )
+    assert ("[kernel]" in line) == older
+    assert ("aten::group_norm" in {row["overload"] for row in ext().op_table()}) == older
+
+
 def test_an_overload_that_another_library_holds_is_refused():
     out = python("""
         import json, torch

@@ -59,7 +59,7 @@ def test_every_overload_with_a_cpu_kernel_has_a_sample():
     computed = torch._C._dispatch_has_computed_kernel_for_dispatch_key
     for row in ext().op_table():
         overload = row["overload"]
-        if overload in SAMPLES:
+        if overload in SAMPLES or overload in reach.BEFORE_2_14:
             continue
         functional = overload.partition(".")[0]
         assert not computed(functional, "CPU"), (
