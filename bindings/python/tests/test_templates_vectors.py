@@ -35,6 +35,10 @@ def _short_rows() -> list[Site]:
         _site("amax", [_t(515, 4, dtype=F16), [1], False]),
         _site("amax", [_t(129, 8, dtype=F64), [1], False]),
         _site("sum.dim_IntList", [_t(9, 11, 2, 2), [2, 3], False, None]),
+        _site("mean.dim", [_t(301, 64), [1], True, None], axes=True),
+        _site("amax", [_t(130, 512, dtype=F16), [1], False]),
+        _site("sum.dim_IntList", [_t(515, 16, dtype=F64), [1], False, None]),
+        _site("sum.dim_IntList", [_t(1030, 32, dtype=BF16), [1], False, F32]),
     ]
 
 

@@ -10,7 +10,7 @@ import (
 )
 
 // cudaMoves are the families of elements, reductions and scans; norms and pools have files of their own.
-var cudaMoves = []Family{cudaTranspose{}, cudaTransposePacked{}, cudaPointwise{}, cudaCat{}, cudaReduceShort{}, cudaReduceRows{}, cudaReduceVectors{}, cudaReduceColumns{}, cudaCumsumRows{}, cudaCumsumColumns{}, cudaTopk{}, cudaUpsampleNearest{}, cudaUpsampleDouble{}, cudaUpsampleBilinear{}}
+var cudaMoves = []Family{cudaTranspose{}, cudaTransposePacked{}, cudaPointwise{}, cudaCat{}, cudaReduceShort{}, cudaReduceRows{}, cudaReduceVectors{}, cudaReduceTogether{}, cudaReduceColumns{}, cudaCumsumRows{}, cudaCumsumColumns{}, cudaTopk{}, cudaUpsampleNearest{}, cudaUpsampleDouble{}, cudaUpsampleBilinear{}}
 
 // inSpec are parameters that only the launch spec needs: candidates that differ in them share a binary.
 var inSpec = map[string]bool{"WAVES": true, "TURNS": true, "TEAMS": true}

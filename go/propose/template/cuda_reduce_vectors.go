@@ -53,24 +53,30 @@ func (cudaReduceVectors) Params(c *card.Card, _ propose.Facts) []Param {
 }
 
 func (cudaReduceVectors) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
-	call := c.Variants[0].Call
 	vector, vectors := rowVectors(c)
 	if vector == 0 {
 		return card.Candidate{}, fmt.Errorf("overload `%s`: its rows are not whole vectors", c.Overload)
 	}
-	self := argument(call, "self")
-	s := signatureOf(c)
-	s.out("OUT", "out", "out0")
-	s.in("IN", "self", "self")
-	s.size("outputs", "out0_numel")
+	s, constants := vectorReduction(c, vector)
 	s.size("numel", "self_numel")
-	constants := map[string]string{
-		"IN": ctypes[self.DType], "OUT": ctypes[call.Outputs[0].DType], "C": accumulator(self.DType), "MEAN": flag(means[c.Overload]),
-		"MAXIMUM": flag(maximums[c.Overload]), "INDEX": s.index(), "VEC": strconv.Itoa(vector), "VECTORS": strconv.Itoa(vectors),
-	}
+	constants["VECTORS"] = strconv.Itoa(vectors)
 	return card.Candidate{
 		Source: cudaPage("reduce_vectors", map[string]string{"parameters": s.parameters()}),
 		Spec: deviceSpec(c, p, constants, []card.Kernel{
 			launch("kf_main", fmt.Sprintf("ceildiv(out0_numel, %d)", p["NEXT"]*p["UNROLL"]*p["THREADS"]), p["THREADS"], s)}),
 	}, nil
+}
+
+// vectorReduction is the signature and the constants of a page whose rows are whole vectors, one behind the other.
+func vectorReduction(c *card.Card, vector int) (signature, map[string]string) {
+	call := c.Variants[0].Call
+	self := argument(call, "self")
+	s := signatureOf(c)
+	s.out("OUT", "out", "out0")
+	s.in("IN", "self", "self")
+	s.size("outputs", "out0_numel")
+	return s, map[string]string{
+		"IN": ctypes[self.DType], "OUT": ctypes[call.Outputs[0].DType], "C": accumulator(self.DType), "MEAN": flag(means[c.Overload]),
+		"MAXIMUM": flag(maximums[c.Overload]), "INDEX": s.index(), "VEC": strconv.Itoa(vector),
+	}
 }

@@ -117,6 +117,8 @@ var cudaCards = map[string]struct {
 	"copy of a turned matrix":   {onCuda(cudaCall("copy_", "float32", laid([]int64{96, 128}), []int64{96, 128}, dataArg("self", "float32", 96, 128), tensorArg("src", "float32", []int64{1, 96}, 96, 128), plainArg("non_blocking", "bool", false))), "transpose transpose_packed pointwise"},
 	"sum of rows of a vector":   {onCuda(foldCall("sum.dim_IntList", "bfloat16", []int{2}, []int64{70, 30, 8}, []int64{70, 30})), "reduce_rows reduce_vectors"},
 	"maximum of half a vector":  {onCuda(foldCall("amax", "float16", []int{1}, []int64{640, 4}, []int64{640})), "reduce_short reduce_rows reduce_vectors"},
+	"mean of rows of 64":        {onCuda(foldCall("mean.dim", "float32", []int{1}, []int64{999, 64}, []int64{999})), "reduce_rows reduce_together"},
+	"sum of rows of 512":        {onCuda(foldCall("sum.dim_IntList", "bfloat16", []int{1}, []int64{70, 512}, []int64{70})), "reduce_rows reduce_together"},
 	"sum of everything":         {onCuda(foldCall("sum.dim_IntList", "float32", []int{}, []int64{4096, 4097}, nil)), "reduce_rows"},
 	"sum of channels":           {onCuda(foldCall("sum.dim_IntList", "float32", []int{0, 2, 3}, []int64{32, 64, 28, 28}, []int64{64})), "reduce_rows"},
 	"mean of inner channels":    {onCuda(foldCall("mean.dim", "bfloat16", []int{2, 3}, []int64{4, 64, 28, 28}, []int64{4, 64}, channelsInside...)), "reduce_columns"},
