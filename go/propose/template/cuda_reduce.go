@@ -156,7 +156,10 @@ func (cudaReduceColumns) Params(c *card.Card, f propose.Facts) []Param {
 	cols := min(max(floorPower(outputs/int64(most)), 4), 32)
 	down := 256 / cols
 	unroll := 1
-	if longest >= int64(4*down) {
+	switch {
+	case longest > int64(4*down) && longest <= int64(8*down):
+		unroll = 8 // all of them at once
+	case longest >= int64(4*down):
 		unroll = 4
 	}
 	return []Param{
@@ -212,6 +215,10 @@ func deviceReduction(c *card.Card, p Point, page, work string, threads int) (car
 	s.in("IN", "self", "self")
 	if p["PARTS"] > 1 {
 		s.out("C", "parts", "ws0")
+	}
+	if page == "reduce_columns" {
+		_, longest := rows.lengths()
+		constants["ONE"] = flag(p["PARTS"] == 1 && longest <= int64(p["THREADS"]/p["COLS"]*p["UNROLL"]))
 	}
 	counts := func(s *signature) {
 		s.size("outputs", "out0_numel")

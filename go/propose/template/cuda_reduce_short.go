@@ -34,12 +34,13 @@ func (cudaReduceShort) Applies(c *card.Card) bool {
 	return true
 }
 
+// Params have, by default, four threads a row, so that a plane of 7 x 7 is on its way at once.
 func (cudaReduceShort) Params(c *card.Card, _ propose.Facts) []Param {
 	_, rows, _ := reducedWalks(c, false)
 	_, longest := rows.lengths()
 	size := itemSizes[argument(c.Variants[0].Call, "self").DType]
-	most := min(256, floorPower(int64(staticBytes/(int(longest)*size))))
-	return []Param{{"VEC", powers(1, 16/size), 16 / size}, {"THREADS", powers(64, most), min(128, most)}, {"UNROLL", []int{1, 2, 4, 8}, 4}}
+	most := min(128, floorPower(int64(staticBytes/(int(longest)*size))))
+	return []Param{{"VEC", powers(1, 16/size), 16 / size}, {"ROWS", powers(32, most), min(64, most)}, {"TEAM", []int{1, 2, 4, 8}, 4}, {"UNROLL", []int{1, 2, 4, 8}, 4}}
 }
 
 func (cudaReduceShort) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
@@ -48,7 +49,7 @@ func (cudaReduceShort) Build(c *card.Card, _ propose.Facts, p Point) (card.Candi
 	if !ok {
 		return card.Candidate{}, fmt.Errorf("overload `%s`: its dims are not a list", c.Overload)
 	}
-	_, longest := rows.lengths()
+	fewest, longest := rows.lengths()
 	self := argument(call, "self")
 	s := signatureOf(c)
 	s.out("OUT", "out", "out0")
@@ -58,10 +59,10 @@ func (cudaReduceShort) Build(c *card.Card, _ propose.Facts, p Point) (card.Candi
 	s.size("length", "self_numel / out0_numel")
 	constants := map[string]string{
 		"IN": ctypes[self.DType], "OUT": ctypes[call.Outputs[0].DType], "C": accumulator(self.DType), "MEAN": flag(means[c.Overload]),
-		"MAXIMUM": flag(maximums[c.Overload]), "INDEX": s.index(), "LONGEST": strconv.FormatInt(longest, 10),
+		"MAXIMUM": flag(maximums[c.Overload]), "INDEX": s.index(), "LONGEST": strconv.FormatInt(longest, 10), "SAME": flag(fewest == longest),
 	}
 	return card.Candidate{
 		Source: cudaPage("reduce_short", map[string]string{"parameters": s.parameters()}),
-		Spec:   deviceSpec(c, p, constants, []card.Kernel{launch("kf_main", fmt.Sprintf("ceildiv(out0_numel, %d)", p["THREADS"]), p["THREADS"], s)}),
+		Spec:   deviceSpec(c, p, constants, []card.Kernel{launch("kf_main", fmt.Sprintf("ceildiv(out0_numel, %d)", p["ROWS"]), p["ROWS"]*p["TEAM"], s)}),
 	}, nil
 }
