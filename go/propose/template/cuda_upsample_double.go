@@ -59,7 +59,10 @@ func (cudaUpsampleDouble) Params(c *card.Card, _ propose.Facts) []Param {
 	if size := itemSizes[c.Variants[0].Call.Outputs[0].DType]; !pixelsOfChannels(c.Variants[0].Call) && most*size == 16 {
 		best = most / 2 // whose store has 16 bytes
 	}
-	return []Param{{"VEC", powers(max(1, most/2), most), best}, {"THREADS", []int{128, 256, 512}, 256}, {"UNROLL", []int{1, 2, 4}, 2}}
+	return []Param{
+		{"VEC", powers(max(1, most/2), most), best}, {"THREADS", []int{128, 256, 512}, 256}, {"UNROLL", []int{1, 2, 4}, 4},
+		{"ROWS", []int{1, 2}, 1}, {"ONCE", []int{0, 1}, 0},
+	}
 }
 
 func (cudaUpsampleDouble) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
@@ -75,10 +78,11 @@ func (cudaUpsampleDouble) Build(c *card.Card, _ propose.Facts, p Point) (card.Ca
 	s.in("ELEMENT", "self", "self")
 	s.divider("inner", fmt.Sprintf("(%s / %d)", inner, p["VEC"]))
 	s.divider("width", "self_size3")
-	s.size("count", fmt.Sprintf("self_numel / %d", p["VEC"]))
+	vectors := fmt.Sprintf("(self_numel / %d * %d)", p["VEC"], 2/p["ROWS"])
+	s.size("count", vectors)
 	return card.Candidate{
 		Source: cudaPage("upsample_double", map[string]string{"parameters": s.parameters()}),
 		Spec: deviceSpec(c, p, constants, []card.Kernel{
-			launch("kf_main", fmt.Sprintf("ceildiv(self_numel, %d)", p["VEC"]*p["THREADS"]*p["UNROLL"]), p["THREADS"], s)}),
+			launch("kf_main", fmt.Sprintf("ceildiv(%s, %d)", vectors, p["THREADS"]*p["UNROLL"]), p["THREADS"], s)}),
 	}, nil
 }
