@@ -20,7 +20,7 @@ import kernels
 from kernels import evaluate, names_of
 
 TOGETHER = 8  # candidates of one compile
-HEADER = Path(__file__).with_name("blocks.h")
+HEADERS = [Path(__file__).with_name(name) for name in ("blocks.h", "blocks_device.h")]
 PRELUDE = kernels.ROOT / "go/cuda/prelude/kf_kernel.cuh"
 ALIGNED = ("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error")  # a device faults on an odd address
 # Variables of templates stay in the object: what a block's turn exchanges is all there.
@@ -36,8 +36,8 @@ _TYPES = {"i32": ctypes.c_int32, "i64": ctypes.c_int64, "f32": ctypes.c_float, "
 
 
 def prelude() -> str:
-    """Return the prelude with its instructions as functions of blocks.h: `asm("a.b %0, %1;" : "=f"(y) : "f"(x))` becomes `y = a_b(x)`, one without a result `a_b(x)`."""
-    pattern = r'asm(?: volatile)?\("([a-z0-9_.]+) [^"]*" :(?: "=[a-z]"\((\w+)\) )?: (.*?)(?: : "memory")?\);'
+    """Return the prelude with its instructions as functions of blocks_device.h: `asm("a.b %0, %1;" : "=f"(y) : "f"(x))` becomes `y = a_b(x)`, one without a result `a_b(x)`."""
+    pattern = r'asm(?: volatile)?\("([a-z0-9_.]+)(?:;| [^"]*)" :(?: "=[a-z]"\((\w+)\) )?: ?(.*?)(?: ?: "memory")?\);'
 
     def function(found: re.Match[str]) -> str:
         args = re.sub(r'"[a-z]"\((.*?)\)(?=, "|$)', r"\1", found[3])
@@ -91,13 +91,13 @@ def compile_all(
 
 def _compile(group: Sequence[dict[str, Any]], arch: int, soiled: bool) -> ctypes.CDLL:
     unit, flags = _unit(group, soiled), [*FLAGS, f"-D__CUDA_ARCH__={arch}"]
-    key = hashlib.sha256("\0".join([unit, HEADER.read_text(), *flags]).encode()).hexdigest()
+    key = hashlib.sha256("\0".join([unit, *[h.read_text() for h in HEADERS], *flags]).encode()).hexdigest()
     target = kernels._cache() / f"blocks-{key[:24]}.so"
     if not target.exists():
         source = target.with_suffix(".cc")
         source.write_text(unit)
         made = target.with_suffix(f".{kernels.os.getpid()}.tmp")
-        command = ["g++", *flags, f"-I{HEADER.parent}", "-o", str(made), str(source)]
+        command = ["g++", *flags, f"-I{HEADERS[0].parent}", "-o", str(made), str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{[c['family'] for c in group]}: {done.stderr[:4000]}"
         made.rename(target)

@@ -115,9 +115,11 @@ def small() -> list[Site]:
         _group_norm(_t(1, 6, 55, 53, dtype=BF16), 2, families=2),
         _group_norm(_t(1, 4, 96, 200, dtype=F16), 1),
         _group_norm(
-            _t(3, 2, 272, 280, dtype=BF16), 1, families=3
+            _t(3, 2, 272, 280, dtype=BF16), 1, families=4
         ),  # a team of blocks takes one group after the other
-        _rms_norm(_t(1, 65536), families=3),
+        _rms_norm(_t(1, 65536), families=4),
+        _layer_norm(_t(7, 131072, dtype=F16), families=4),  # more rows than a ring holds
+        _rms_norm(_t(5, 65536), "axes", families=4),
         # Planes of whole steps of a block: parts of one channel and of several, three parts, clusters of 2 to 8.
         _group_norm(_t(2, 8, 64, 32, dtype=BF16), 1, "axes", families=4),
         _group_norm(_t(1, 6, 64, 64, dtype=F16), 2, families=3),

@@ -66,6 +66,21 @@ KF_KERNEL(64) void cluster(int32_t* out) {
   __cluster_barrier_wait();
   if (threadIdx.x == 0) out[blockIdx.x] = ((inbox[0] * 100 + inbox[1]) * 100 + inbox[2]) * 100 + inbox[3];
 }
+KF_KERNEL(64) void ahead(int32_t* out, const int32_t* in) {
+  if (threadIdx.x >= 8) return;
+  uint4* const mine = (uint4*)room + 2 * threadIdx.x;
+  for (int i = 0; i < 2; ++i) {
+    kf_copy_ahead(mine + i, (const uint4*)in + 2 * threadIdx.x + i);
+    kf_end_group();
+  }
+  out += 4 * threadIdx.x;
+  out[0] = mine[0].y;
+  kf_wait_groups<1>();
+  out[1] = mine[0].y;
+  out[2] = mine[1].y;
+  kf_wait_groups<0>();
+  out[3] = mine[1].y;
+}
 """
 
 
@@ -73,7 +88,7 @@ def _together(entry: str, grid: int, options: dict[str, Any], late: int, *args: 
     """Run an entry of TOGETHER, forwards and backwards. args: tensors, or an expression."""
     spec: dict[str, Any] = {
         "constants": {"LATE": str(late)},
-        "kernels": [{"entry": "words"}, {"entry": "cluster"}],
+        "kernels": [{"entry": "words"}, {"entry": "cluster"}, {"entry": "ahead"}],
     }
     candidate: dict[str, Any] = {"family": "together", "source": TOGETHER, "spec": spec}
     objects = blocks.compile_all([candidate], soiled=True)
@@ -123,6 +138,13 @@ def test_blocks_of_a_cluster_write_each_others_shared_memory() -> None:
 def test_a_block_that_does_not_come_to_the_barrier_of_its_cluster_is_an_error() -> None:
     with pytest.raises(AssertionError, match=r"block [4-7]: threads wait for others"):
         _together("cluster", 8, {"cluster": ["4", "1", "1"]}, 1, _ints(8))
+
+
+def test_what_is_copied_ahead_is_not_there_before_the_thread_has_waited_for_it() -> None:
+    out, given = _ints(32), torch.arange(64, dtype=torch.int32)
+    _together("ahead", 1, {}, 0, out, given)
+    expected = [[-1, 8 * t + 1, -1, 8 * t + 5] for t in range(8)]
+    assert out.view(8, 4).tolist() == expected
 
 
 def _run(entry: str, count: int, constants: dict[str, str], *args: Any, arch: int = 900) -> None:

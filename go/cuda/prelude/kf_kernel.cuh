@@ -6,6 +6,7 @@
 //   folds      kf_warp_fold, kf_block_fold, kf_warp_scan, kf_block_scan: a fixed order, so the same bits every time
 //   indices    kf_divider: quotient and remainder by a size of the call
 //   blocks     kf_post(p, word), kf_seen(p): what one block tells another, in a launch that holds them all at once (cooperative)
+//   copies     kf_copy_ahead(to, from), kf_end_group(), kf_wait_groups<Left>(): device memory to shared memory while a thread does other things
 //
 // Elementary functions (expf, tanhf, erff, rsqrtf, exp, ...) are the compiler's own, without fast-math: the code that eager was built from.
 #ifndef KF_KERNEL_CUH_
@@ -306,6 +307,38 @@ KF_INLINE uint32_t kf_seen(const uint32_t* p) {
   uint32_t word;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(word) : "l"(p) : "memory");
   return word;
+}
+
+// The same of a word that says all itself: nothing else that was written is seen with it.
+KF_INLINE void kf_post(uint64_t* p, uint64_t word) {
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" :: "l"(p), "l"(word) : "memory");
+}
+KF_INLINE uint64_t kf_seen(const uint64_t* p) {
+  uint64_t word;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(p) : "memory");
+  return word;
+}
+
+// ---- copies ahead ------------------------------------------------------------------------------------------------------------------------
+
+// 16 bytes of device memory on their way to shared memory, past the registers. This thread may read them once kf_wait_groups<Left> has returned: all but the
+// last Left groups that it has ended have then arrived. Devices before compute capability 8.0 wait at once.
+KF_INLINE void kf_copy_ahead(uint4* to, const uint4* from) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "l"(__cvta_generic_to_shared(to)), "l"(from) : "memory");
+#else
+  *to = *from;
+#endif
+}
+KF_INLINE void kf_end_group() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int Left> KF_INLINE void kf_wait_groups() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" :: "n"(Left) : "memory");
+#endif
 }
 
 // ---- indices -------------------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ var (
 	cudaPools = []Family{cudaMaxPoolRows{}, cudaMaxPoolChannels{}, cudaMaxPoolStrips{}, cudaMaxPoolBands{}, cudaAvgPoolRows{}, cudaAvgPoolTeams{}, cudaAvgPoolChannels{}, cudaAvgPoolEven{}}
 	cudaNorms = []Family{
 		cudaBatchNormPlanes{}, cudaBatchNormChannels{}, cudaSoftmaxWarps{}, cudaSoftmaxBlocks{}, cudaSoftmaxCluster{}, cudaSoftmaxSplit{}, cudaSoftmaxColumns{}, cudaSoftmaxLanes{},
-		cudaNormWarps{}, cudaNormBlocks{}, cudaNormStream{}, cudaGroupNormSplit{}, cudaGroupNormCluster{}, cudaNormCluster{}, cudaNormTeam{}, cudaNormSplit{}, cudaGroupNormLines{},
+		cudaNormWarps{}, cudaNormBlocks{}, cudaNormStream{}, cudaGroupNormSplit{}, cudaGroupNormCluster{}, cudaNormCluster{}, cudaNormRing{}, cudaNormTeam{}, cudaNormSplit{}, cudaGroupNormLines{},
 	}
 )
 

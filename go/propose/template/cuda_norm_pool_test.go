@@ -144,7 +144,7 @@ var cudaNormPoolCards = map[string]struct {
 	"rms norm of long rows":                    {onCuda(rmsCall([]int64{3, 50001}, []int64{50001, 1})), "norm_cluster norm_split"},
 	"group norm of small groups":               {onCuda(groupNormCall()), "norm_warps"},
 	"group norm of planes":                     {onCuda(groupsOf(64, 40)), "norm_blocks norm_cluster norm_split"},
-	"group norm of large planes":               {onCuda(groupsOf(16, 256)), "group_norm_split group_norm_cluster norm_cluster norm_team norm_split"},
+	"group norm of large planes":               {onCuda(groupsOf(16, 256)), "group_norm_split group_norm_cluster norm_cluster norm_ring norm_team norm_split"},
 	"group norm of channels":                   {onCuda(groupsOf(64, 40, channelsInside...)), "group_norm_lines"},
 	"group norm of channels into planes":       {onCuda(intoPlanes(groupsOf(64, 40, channelsInside...))), "group_norm_lines"},
 	"group norm of channels into odd planes":   {onCuda(intoPlanes(groupsOf(64, 39, channelsInside...))), "group_norm_lines"},
@@ -170,7 +170,7 @@ func TestNormAndPoolFamiliesForCudaApplyWhereTheyAreExact(t *testing.T) {
 	}
 }
 
-var entryPoint = regexp.MustCompile(`(?s)KF_KERNEL\([\w, ]+\) void (kf_\w+)\(\n(.*?)\n\) \{`)
+var entryPoint = regexp.MustCompile(`(?s)KF_KERNEL\([\w, +]+\) void (kf_\w+)\(\n(.*?)\n\) \{`)
 
 // Every point has a spec that names only what the call and the device have, and hands each kernel as many arguments as its page has parameters.
 func TestEveryPointOfNormAndPoolFamiliesForCudaIsAValidSpec(t *testing.T) {
