@@ -100,7 +100,7 @@ def test_a_run_goes_on_where_its_budget_ended(capsys, home):
 # docs/security.md says of the others why nothing is killed by them alone, or why they cannot be switched off.
 ALONE = {
     *("policy", "image", "poison", "guard_pages", "inputs", "values", "special", "exact", "exhaustive"),
-    *("cap", "metamorphic", "repeats", "dirty", "fresh", "timing"),
+    *("cap", "metamorphic", "repeats", "dirty", "fresh", "floor", "timing"),
 }
 # The check of an image is in whatever loads it, this process too, where a test cannot take it back.
 HELD = {"image"}

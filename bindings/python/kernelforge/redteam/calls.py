@@ -1,7 +1,7 @@
 """The calls that corpus kernels are written for: operators of every family, in three types, at sizes that fit no vector, block or chunk.
 
 A corpus file names one of these (`// call: add_fp32_odd`) on both targets. The call is made in this process under capture, as a model would make
-it, so its card is what a study would have. Sizes are small, since each file is judged on a dozen inputs; only `*_large` leaves the last cache.
+it, so its card is what a study would have. Sizes are small, since each file is judged on a dozen inputs; only `*_large` and `*_beyond_cache` leave the last cache.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ F32, BF16, F16 = torch.float32, torch.bfloat16, torch.float16
 _LARGE_LEAST = (
     128 << 20
 )  # bytes of a `*_large` tensor at least; one that is read and one that is written leave any cache of today
+_BEYOND_LEAST = (
+    64 << 20
+)  # bytes of a `*_beyond_cache` tensor at least: allocators take so much from the system each time
 
 
 class Draws:
@@ -53,6 +56,10 @@ class Draws:
     def empty(self, *sizes: int, dtype: torch.dtype = F32) -> torch.Tensor:
         """Return memory that the call overwrites."""
         return torch.zeros(sizes, dtype=dtype, device=self._place.device)
+
+    def beyond(self) -> int:
+        """Return how many floats, once read and once written, are a tenth more than the last cache holds: the least for which a kernel has to wait for memory."""
+        return max(_BEYOND_LEAST, 55 * _cache_bytes() // 100) // 4
 
     def large(self) -> int:
         """Return how many floats are more than the last cache holds."""
@@ -133,6 +140,7 @@ CALLS: dict[str, Call] = {
     "relu_fp32_odd": Call("aten::relu", lambda d: [d.normal(7, 11, 1001)]),
     "relu_fp16_odd": Call("aten::relu", lambda d: [d.normal(33, 1023, dtype=F16)]),
     "relu_bf16_inplace": Call("aten::relu_", lambda d: [d.normal(5, 7, 31, 33, dtype=BF16)]),
+    "relu_fp32_beyond_cache": Call("aten::relu", lambda d: [d.normal(d.beyond())]),
     "relu_fp32_large": Call("aten::relu", lambda d: [d.normal(d.large())]),
     "silu_fp32_odd": Call("aten::silu", lambda d: [d.normal(3, 67, 257, std=3)]),
     "silu_bf16_odd": Call("aten::silu", lambda d: [d.normal(3, 67, 257, dtype=BF16, std=3)]),
