@@ -62,7 +62,8 @@ def optimize(
     """Search faster kernels for a model's operators and serve those whose gain was confirmed; return the same model.
 
     The caller's modes hold: call it under `torch.no_grad()` or `torch.inference_mode()`, whichever the model will run under. Under the second a few
-    operators are served whole (`max_pool2d` without its indices); such a plan does not serve under the first.
+    operators are served whole (`max_pool2d` without its indices; on CUDA with torch before 2.14, `group_norm` of channels_last without a copy); such a
+    plan does not serve under the first.
 
     Args:
         model: any callable; a module is not changed: buffers, training mode and random state are afterwards what they were.

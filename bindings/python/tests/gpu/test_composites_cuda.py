@@ -147,7 +147,7 @@ def test_every_mode_of_torch_says_the_same_with_hooks_and_plans():
     differs = {k for k in bare if bare[k] != planned[k]}
     # Where a plan serves, what eager calls inside does not run.
     assert differs <= {k for k in bare if k.endswith(": profiler")}
-    assert planned["group_norm, inference: profiler"][0] == COMPOSITE
+    assert COMPOSITE in planned["group_norm, inference: profiler"]
     assert LEAF not in planned["group_norm, inference: profiler"]
 
 
