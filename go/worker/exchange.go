@@ -91,7 +91,8 @@ func (p *peer) late(op string, limit Limit, found string) *Lost {
 		Detail: fmt.Sprintf("`%s` was not answered within %s: the worker was killed", op, limit.Wall.Round(time.Millisecond))}
 }
 
-// How long a process whose stream has ended may take to end itself: one that lives on, and one that has ended and waits to be reaped by us.
+// How long a process whose stream has ended may take to end itself: one that may live on, and one that is ending and waits to be reaped by us. One
+// that does live on has no time: a search waits for it.
 const (
 	endLimit  = time.Second
 	reapLimit = 10 * time.Second
@@ -109,7 +110,11 @@ func (p *peer) lost(op string) *Lost {
 			return false
 		}
 	}
-	if !ended(endLimit) && (p.process.letter() != "Z" || !ended(reapLimit)) {
+	leaving, known := p.process.leaving()
+	if !known && !ended(endLimit) {
+		leaving, _ = p.process.leaving()
+	}
+	if !leaving || !ended(reapLimit) {
 		p.process.kill()
 		if how := p.process.ending(); how != unix.SignalName(unix.SIGKILL) {
 			l.Signal = how // it was on its way out, on a machine that is busy

@@ -130,6 +130,19 @@ func (p *process) letter() string {
 	return ""
 }
 
+// leaving says whether the process has ended or is about to: a stream ends with its process, or because that has closed it and lives on. A kernel that
+// tells nothing of its processes (some containers') leaves it open.
+func (p *process) leaving() (yes, known bool) {
+	const flags, exiting = 6, 0x4 // field 9 of proc(5), and the kernel's PF_EXITING in it
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+	fields := fieldsOf(stat)
+	if len(fields) <= flags {
+		return true, true // it is gone
+	}
+	set, err := strconv.ParseUint(fields[flags], 10, 64)
+	return fields[0] == "Z" || set&exiting != 0, err == nil && set != 0
+}
+
 // fieldsOf are the fields of a `stat` in /proc after the program's name, which may hold anything: the state is the first.
 func fieldsOf(stat []byte) []string {
 	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))

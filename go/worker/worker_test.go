@@ -98,11 +98,19 @@ func TestAHangEndsInAKillOfTheGroup(t *testing.T) {
 }
 
 func TestAWorkerThatClosesItsStreamAndLivesOnIsKilled(t *testing.T) {
-	w := startSelf(t, "deaf")
-	_, err := w.Run(t.Context(), patience, 1, nil, NoDirt, 0)
-	var lost *Lost
-	if !errors.As(err, &lost) || lost.Timeout || alive(w.PID()) {
-		t.Fatalf("found %v, alive %t", err, alive(w.PID()))
+	quickest := time.Hour
+	for range 5 { // a busy machine delays one, or two
+		w := startSelf(t, "deaf")
+		began := time.Now()
+		_, err := w.Run(t.Context(), patience, 1, nil, NoDirt, 0)
+		var lost *Lost
+		if !errors.As(err, &lost) || lost.Timeout || alive(w.PID()) {
+			t.Fatalf("found %v, alive %t", err, alive(w.PID()))
+		}
+		quickest = min(quickest, time.Since(began))
+	}
+	if quickest > endLimit/2 {
+		t.Errorf("it was waited for %s: nothing ends it but we", quickest)
 	}
 }
 
