@@ -64,7 +64,7 @@ func (cudaNormRing) params(c *card.Card, f propose.Facts) []Param {
 	for d := leastDepth; d <= max(depth.Default, leastDepth); d++ {
 		depth.Values = append(depth.Values, d)
 	}
-	return []Param{{"THREADS", []int{256, mostWorkers}, mostWorkers}, {"UNROLL", []int{1, 2, 4}, 2}, depth, teams, {"ONCE", []int{0, 1}, 0}}
+	return []Param{{"THREADS", []int{256, mostWorkers}, mostWorkers}, {"UNROLL", []int{1, 2, 4}, 4}, depth, teams, {"ONCE", []int{0, 1}, 0}}
 }
 
 func (r cudaNormRing) Params(c *card.Card, f propose.Facts) []Param { return r.params(c, f) }
