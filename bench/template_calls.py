@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from kernelforge import _ext
+
 
 def timed() -> dict[str, tuple[str, Callable[[], list[Any]]]]:
     """Return name -> (overload, arguments): the large calls of ResNet-50, of a VAE's decoder and of transformers, and hard cases of each family."""
@@ -28,6 +30,17 @@ def timed() -> dict[str, tuple[str, Callable[[], list[Any]]]]:
 
     def group_norm(n: int, c: int, side: int, dtype: torch.dtype = bf16) -> list[Any]:
         return [t(n, c, side, side, dtype=dtype), *normed(c, dtype), n, c, side * side, 32, 1e-6]
+
+    def lines(c: int, side: int) -> tuple[str, Callable[[], list[Any]]]:
+        """A group norm of channels_last: the composite, or from torch 2.14 on its leaf."""
+
+        def x() -> torch.Tensor:
+            return t(1, c, side, side, dtype=bf16, last=True)
+
+        if "aten::group_norm" not in {row["overload"] for row in _ext.load().op_table()}:
+            plane = side * side
+            return "aten::native_group_norm", lambda: [x(), *normed(c, bf16), 1, c, plane, 32, 1e-6]
+        return "aten::group_norm", lambda: [x(), 32, *normed(c, bf16), 1e-6, True]
 
     def softmax(dim: int, *sizes: int, dtype: torch.dtype = bf16) -> tuple[str, Callable[[], list[Any]]]:
         return "aten::_softmax", lambda: [t(*sizes, dtype=dtype), dim, False]
@@ -70,6 +83,8 @@ def timed() -> dict[str, tuple[str, Callable[[], list[Any]]]]:
         "vae group norm 128x1024": ("aten::native_group_norm", lambda: group_norm(1, 128, 1024)),
         "vae group norm 512x128": ("aten::native_group_norm", lambda: group_norm(1, 512, 128)),
         "vae group norm 2x512x128": ("aten::native_group_norm", lambda: group_norm(2, 512, 128)),
+        "vae group norm 128x1024, channels last": lines(128, 1024),
+        "vae group norm 512x128, channels last": lines(512, 128),
         "vae group norm 256x512": ("aten::native_group_norm", lambda: group_norm(1, 256, 512)),
         "group norm 128x1024 float32": ("aten::native_group_norm", lambda: group_norm(1, 128, 1024, f32)),
         "group norm 2x512x128 float32": ("aten::native_group_norm", lambda: group_norm(2, 512, 128, f32)),

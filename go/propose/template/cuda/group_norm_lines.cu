@@ -83,6 +83,8 @@ KF_KERNEL(128) void kf_join(
 }
 // What a channel's elements are normalised by.
 struct Terms { A mean, rstd, weight, bias; };
+// Where those of a square's channel lie: lanes at neighbouring vectors read them at once, and one place between vectors keeps them from the same banks.
+KF_INLINE constexpr int place(int channel) { return channel + channel / VEC; }
 KF_INLINE A on(const Terms& t, A x) { return (x - t.mean) * t.rstd * t.weight + t.bias; }
 template <class P> KF_INLINE A parameter(const P* p, int channel, A missing) {
   if constexpr (kf_same<P, void>) return missing; else return A(kf_of(p[channel]));
@@ -91,7 +93,7 @@ template <class P> KF_INLINE A parameter(const P* p, int channel, A missing) {
 KF_KERNEL(THREADS) void kf_main(
 // @parameters
 ) {
-  __shared__ Terms terms[TILE];
+  __shared__ Terms terms[TILE + TILE / VEC];
   const bool aligned = aligned_tensor<VEC>(x), aligned_out = aligned_tensor<VEC>(out);
   constexpr int WIDE = (CHANNELS + TILE - 1) / TILE;  // squares of a line
   const INDEX high = (area + TILE - 1) / TILE;
@@ -102,7 +104,7 @@ KF_KERNEL(THREADS) void kf_main(
   for (int j = threadIdx.x; j < TILE; j += THREADS)
     if (b0 + j < CHANNELS) {
       const Moment of = moments[sample * GROUPS + (b0 + j) / DEPTH];
-      terms[j] = {of.mean, of.rstd, parameter(weight, b0 + j, A(1)), parameter(bias, b0 + j, A(0))};
+      terms[place(j)] = {of.mean, of.rstd, parameter(weight, b0 + j, A(1)), parameter(bias, b0 + j, A(0))};
     }
   const T* p = x + int64_t(sample) * area * CHANNELS;
   T* o = out + int64_t(sample) * area * CHANNELS;
@@ -134,7 +136,7 @@ KF_KERNEL(THREADS) void kf_main(
       for (int j = 0; j < VEC; ++j) {
         kf_words<IN, PAIR> w;
 #pragma unroll
-        for (int k = 0; k < PAIR; ++k) w.vec[k] = kf_to<IN>(on(terms[b + j], v[e][k][j]));
+        for (int k = 0; k < PAIR; ++k) w.vec[k] = kf_to<IN>(on(terms[place(b) + j], v[e][k][j]));
         turned[(b + j) * PITCH + a] = w.words[0];
       }
     }
@@ -181,7 +183,7 @@ KF_KERNEL(THREADS) void kf_main(
     const int64_t at = int64_t(a) * CHANNELS + (b0 + b);
     kf_vec<A, VEC> w = get<VEC>(p + at, aligned);
 #pragma unroll
-    for (int j = 0; j < VEC; ++j) w[j] = on(terms[b + j], w[j]);
+    for (int j = 0; j < VEC; ++j) w[j] = on(terms[place(b) + j], w[j]);
     put<VEC>(o + at, w, aligned_out);
   }
 #endif
