@@ -36,6 +36,7 @@ RESULTS = ROOT / "bench/results"
 DEVICES = {"host": "cpu", "cuda": "cuda"}
 CALL_SECONDS = 120.0  # after which a call hangs; compiling one on a busy machine takes seconds
 START_SECONDS = 600.0  # to compile the plans
+LOST = 70  # exit code of a child whose device's context is of no more use
 CHILDREN = 100  # that may crash before the run is given up
 
 # ---- the child ----------------------------------------------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ def work(args: argparse.Namespace) -> int:
                 "wrong": f"the check itself failed: {e!r}: {where}",
             }
         if args.target == "cuda" and _context_lost():
-            os._exit(70)  # a crash: nothing that this process finds from now on would be of the calls
+            os._exit(LOST)  # a crash: nothing that this process finds from now on would be of the calls
         print(json.dumps({"done": number, **found}), flush=True)
     return 0
 
@@ -111,7 +112,7 @@ def _alone(args: argparse.Namespace) -> int:
     )
     with _ext.load().thread_off():
         guard_check.look(guard_check.run(draft))
-    return 70 if args.target == "cuda" and _context_lost() else 0
+    return LOST if args.target == "cuda" and _context_lost() else 0
 
 
 # ---- the parent ---------------------------------------------------------------------------------------------------------------------
@@ -202,16 +203,25 @@ def _lane(
             raise RuntimeError(
                 f"fuzz the guard: the child ended with code {code} before its next call: {tail}"
             )
-        alone = (
+        alone = ended(
             subprocess.run(
                 [*command, "--alone", str(at["begin"])], capture_output=True, check=False
             ).returncode
-            < 0
         )
         what = f"no answer in {CALL_SECONDS:g} s" if hung else f"the process ended with code {code}"
         result.crash(lane, at, f"{what}: {tail}", again(args, at["begin"]), alone and not hung)
         if result.data["crashes"] > CHILDREN:
             raise RuntimeError(f"fuzz the guard: {result.data['crashes']} children crashed")
+
+
+def ended(code: int) -> bool:
+    """Return whether a call has ended its process: by a signal, or the device's context with it.
+
+    Example:
+        >>> ended(-11), ended(LOST), ended(0), ended(1)
+        (True, True, False, False)
+    """
+    return code < 0 or code == LOST
 
 
 def again(args: argparse.Namespace, number: int) -> str:

@@ -61,7 +61,7 @@ func (j *Judge) confirm(ctx context.Context, c *card.Card, open *opened, f Final
 	if err != nil {
 		return Confirmation{}, err
 	}
-	sanitized, err := j.sanitize(ctx, c, open, f.Candidate, compiled.Image, variant)
+	sanitized, err := j.sanitize(ctx, c, open, f.Candidate, compiled.Image)
 	if err != nil {
 		return Confirmation{}, err
 	}

@@ -53,6 +53,10 @@ func (c *deviceCompiler) Compile(_ context.Context, source string, _ []string) (
 	return compile.Built{Image: c.made[source]}, nil
 }
 
+func (c *deviceCompiler) control(context.Context) ([]byte, error) {
+	return fake.Cubin(c.t, "8,8", "KERNEL(kf_main) { const uint8_t* x = ARG(const uint8_t*, 0); ARG(uint32_t*, 1)[0] = x[0]; }\n"), nil
+}
+
 // deviceBench is a judge on the fake device that remembers its workers.
 type deviceBench struct {
 	*bench

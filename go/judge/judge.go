@@ -56,6 +56,7 @@ type Judge struct {
 	scratch   *Scratch
 	patience  patience
 	sanitizer underSanitizer // nil: the target has no such tool
+	usable    usableTools    // of the sanitizer; under the lease
 
 	quiet *sync.RWMutex // held for reading by compiles and starts, for writing by everything that is timed: a compiler beside it is noise
 	lease sync.Mutex    // held from a candidate's load to its last sample: one worker, or the referee, uses the machine
@@ -84,7 +85,7 @@ type runner interface {
 type opened struct {
 	prepared  *Prepared
 	seed      int64
-	sanitized map[string]bool           // candidates and variants that its tools found clean; under the lease
+	sanitized map[string]sanitized      // candidates that were run under its tools; under the lease
 	outputs   map[string]map[int]string // hashes that a search saw, by candidate and case; under the lease
 	binaries  map[binary]first          // that were judged; under the lease
 }
@@ -131,7 +132,7 @@ func New(config Config, referee Referee) (*Judge, error) {
 	if config.Target == "cuda" && asked <= 0 { // the tools open what a confined process may not: where somebody asks for confinement, they do not run
 		j.sanitizer = func(ctx context.Context, tool, report string) (runner, error) {
 			below := config.worker(scratch.Path)
-			below.Wrapper, below.Tier = []string{config.Sanitizer, "--tool", tool, "--log-file", report}, 0
+			below.Wrapper, below.Tier = wrapper(config.Sanitizer, tool, report), 0
 			w, err := worker.Start(ctx, below)
 			if err != nil {
 				return nil, err

@@ -21,7 +21,8 @@ type target interface {
 	policy(candidate card.Candidate) error
 	bind(plan *Plan) // fills in what only plans of this target have
 	traits() traits
-	dirt() []byte // the image of the kernel that leaves dirt on a device; nil: the worker does it
+	dirt() []byte                                // the image of the kernel that leaves dirt on a device; nil: the worker does it
+	control(ctx context.Context) ([]byte, error) // the image of the kernel on which the sanitizer's tools are tried
 	usage(image []byte) []card.Usage
 	close()
 }
@@ -87,7 +88,8 @@ func (h *onHost) bind(plan *Plan)               { plan.Threads = h.threads }
 func (h *onHost) traits() traits {
 	return traits{image: ".so", marginUS: hostMarginUS, crowd: true, launchUS: hostLaunchUS, cacheBytes: h.machine.LLCBytes, repeats: repeats, thorough: math.MaxInt, blocks: leastBlocks}
 }
-func (h *onHost) dirt() []byte { return nil }
+func (h *onHost) dirt() []byte                            { return nil }
+func (h *onHost) control(context.Context) ([]byte, error) { return nil, nil }
 
 func (h *onHost) usage([]byte) []card.Usage { return nil }
 func (h *onHost) close()                    {}
@@ -120,18 +122,24 @@ func newDevice(ctx context.Context, config Config, scratch string, device *worke
 		return nil, err
 	}
 	err = pool.Probe(ctx)
-	var dirt compile.Built
+	var dirt []byte
 	if err == nil {
-		dirt, err = pool.Compile(ctx, cuda.Dirt, nil)
-	}
-	if err == nil && dirt.Image == nil {
-		err = fmt.Errorf("compile the kernel of ours that leaves dirt: %s", cmp.Or(dirt.Failure, dirt.Refused))
+		dirt, err = ours(ctx, pool, cuda.Dirt, "leaves dirt")
 	}
 	if err != nil {
 		pool.Close()
 		return nil, err
 	}
-	return &onDevice{pool, arch, config.Device, *device, dirt.Image}, nil
+	return &onDevice{pool, arch, config.Device, *device, dirt}, nil
+}
+
+// ours compiles a kernel of ours, which does what the words say.
+func ours(ctx context.Context, pool *cuda.Pool, source, does string) ([]byte, error) {
+	built, err := pool.Compile(ctx, source, nil)
+	if err == nil && (built.Failure != "" || built.Refused != "") {
+		err = fmt.Errorf("compile the kernel of ours that %s: %s", does, cmp.Or(built.Failure, built.Refused))
+	}
+	return built.Image, err
 }
 
 // fit refuses modes in which a candidate's fault is not the worker's alone, or in which a second process cannot be.
@@ -157,6 +165,9 @@ func (d *onDevice) facts() propose.Facts {
 func (d *onDevice) policy(c card.Candidate) error { return cudaRules.check(c) }
 func (d *onDevice) bind(*Plan)                    {}
 func (d *onDevice) dirt() []byte                  { return d.dirty }
+func (d *onDevice) control(ctx context.Context) ([]byte, error) {
+	return ours(ctx, d.Pool, cuda.Control, "has no fault")
+}
 
 // usage tells what kernels take, for whoever improves them. Of an image that cannot be read the device will say more.
 func (d *onDevice) usage(image []byte) []card.Usage {

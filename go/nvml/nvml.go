@@ -21,8 +21,7 @@ type Meter struct {
 // symbols are what is called besides nvmlInit, which go-nvml needs in any case; the handle is found by one of the first two.
 var symbols = []string{
 	"nvmlDeviceGetHandleByUUID", "nvmlDeviceGetHandleByPciBusId_v2", "nvmlDeviceGetClockInfo", "nvmlDeviceGetCurrentClocksEventReasons",
-	"nvmlDeviceGetCurrentClocksThrottleReasons", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetTemperature", "nvmlDeviceGetMemoryInfo",
-	"nvmlDeviceGetComputeMode", "nvmlDeviceGetMPSComputeRunningProcesses_v3",
+	"nvmlDeviceGetCurrentClocksThrottleReasons", "nvmlDeviceGetComputeMode", "nvmlDeviceGetMPSComputeRunningProcesses_v3",
 }
 
 // Open opens NVML and finds a device by its UUID ("GPU-..."), else by its PCI address. An error says why there is no telemetry.
@@ -73,15 +72,12 @@ func names(bits uint64) []string {
 	return set
 }
 
-// Read reads everything once, in some microseconds. What the driver does not say is 0, or missing in Throttle.
+// Read reads what disturbs a time: it is asked for around every block, so nothing else. What the driver does not say is 0, or missing in Throttle.
 func (m *Meter) Read() *worker.Telemetry {
 	read := &worker.Telemetry{Throttle: []string{}}
 	if m.has["nvmlDeviceGetClockInfo"] {
 		if mhz, code := m.device.GetClockInfo(nvml.CLOCK_SM); code == nvml.SUCCESS {
 			read.ClocksSMMHz = int(mhz)
-		}
-		if mhz, code := m.device.GetClockInfo(nvml.CLOCK_MEM); code == nvml.SUCCESS {
-			read.ClocksMemMHz = int(mhz)
 		}
 	}
 	switch {
@@ -92,21 +88,6 @@ func (m *Meter) Read() *worker.Telemetry {
 	case m.has["nvmlDeviceGetCurrentClocksThrottleReasons"]: // before driver 535
 		if bits, code := m.device.GetCurrentClocksThrottleReasons(); code == nvml.SUCCESS {
 			read.Throttle = names(bits)
-		}
-	}
-	if m.has["nvmlDeviceGetPowerUsage"] {
-		if milliwatts, code := m.device.GetPowerUsage(); code == nvml.SUCCESS {
-			read.PowerW = float64(milliwatts) / 1e3
-		}
-	}
-	if m.has["nvmlDeviceGetTemperature"] {
-		if celsius, code := m.device.GetTemperature(nvml.TEMPERATURE_GPU); code == nvml.SUCCESS {
-			read.TemperatureC = int(celsius)
-		}
-	}
-	if m.has["nvmlDeviceGetMemoryInfo"] {
-		if memory, code := m.device.GetMemoryInfo(); code == nvml.SUCCESS {
-			read.MemoryUsedBytes = int64(memory.Used)
 		}
 	}
 	return read

@@ -50,9 +50,6 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char* pci, void** d) { *d = (void*)0x
 int nvmlDeviceGetClockInfo(void* d, u which, u* mhz) { *mhz = which == 1 ? 1980 : which == 2 ? 3201 : 0; return d == (void*)0x51 ? 0 : 2; }
 int nvmlDeviceGetCurrentClocksEventReasons(void* d, ull* bits) { *bits = 0x4 | 0x40 | 0x8000; return 0; }
 int nvmlDeviceGetCurrentClocksThrottleReasons(void* d, ull* bits) { *bits = 0x1; return 0; }
-int nvmlDeviceGetPowerUsage(void* d, u* mw) { *mw = 312500; return 0; }
-int nvmlDeviceGetTemperature(void* d, u sensor, u* c) { *c = 47; return sensor == 0 ? 0 : 2; }
-int nvmlDeviceGetMemoryInfo(void* d, ull* m) { m[0] = 10; m[1] = 7; m[2] = 3; return 0; }
 int nvmlDeviceGetComputeMode(void* d, u* mode) { *mode = MODE; return 0; }
 int nvmlDeviceGetMPSComputeRunningProcesses_v3(void* d, u* n, void* infos) { u room = *n; *n = CLIENTS; return CLIENTS > room ? 7 : 0; }
 `
@@ -96,8 +93,7 @@ func without(functions ...string) string {
 
 func TestEverythingThatNVMLSaysIsRead(t *testing.T) {
 	r := meter(t, whole, uuid)
-	want := &worker.Telemetry{ClocksSMMHz: 1980, ClocksMemMHz: 3201, Throttle: []string{"sw_power_cap", "hw_thermal_slowdown", "other_0x8000"}, PowerW: 312.5,
-		TemperatureC: 47, MemoryUsedBytes: 3}
+	want := &worker.Telemetry{ClocksSMMHz: 1980, Throttle: []string{"sw_power_cap", "hw_thermal_slowdown", "other_0x8000"}}
 	if r.Error != "" || fmt.Sprint(r.Read) != fmt.Sprint(want) || r.Mode != "default" || r.MPS {
 		t.Errorf("found %+v, %+v (expected %+v)", r, r.Read, want)
 	}
@@ -111,8 +107,8 @@ func TestAnOldDriverCostsNumbersAndNotTheProcess(t *testing.T) {
 	if r.Error != "" || len(r.Read.Throttle) != 1 || r.Read.Throttle[0] != "gpu_idle" {
 		t.Errorf("found %+v (expected the reasons of the older function)", r)
 	}
-	bare := without("nvmlDeviceGetClockInfo", "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons", "nvmlDeviceGetPowerUsage",
-		"nvmlDeviceGetTemperature", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetComputeMode", "nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetHandleByUUID")
+	bare := without("nvmlDeviceGetClockInfo", "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons",
+		"nvmlDeviceGetComputeMode", "nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetHandleByUUID")
 	if r := meter(t, bare, uuid); r.Error != "" || fmt.Sprint(r.Read) != fmt.Sprint(&worker.Telemetry{Throttle: []string{}}) || r.Mode != "" || r.MPS {
 		t.Errorf("found %+v", r)
 	}

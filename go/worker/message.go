@@ -258,14 +258,10 @@ type Device struct {
 	MPS         bool   `json:"mps"`  // a process on it is a client of an MPS server
 }
 
-// Telemetry is what NVML says of the GPU at one moment. What it does not say is 0.
+// Telemetry is what NVML says of the GPU at one moment that may disturb a time. What it does not say is 0.
 type Telemetry struct {
-	ClocksSMMHz     int      `json:"clocks_sm_mhz"`
-	ClocksMemMHz    int      `json:"clocks_mem_mhz"`
-	Throttle        []string `json:"throttle"` // names of NVML's reasons, such as "hw_thermal_slowdown"
-	PowerW          float64  `json:"power_w"`
-	TemperatureC    int      `json:"temperature_c"`
-	MemoryUsedBytes int64    `json:"memory_used_bytes"`
+	ClocksSMMHz int      `json:"clocks_sm_mhz"`
+	Throttle    []string `json:"throttle"` // names of NVML's reasons, such as "hw_thermal_slowdown"
 }
 
 // disturbing are the reasons under which a time says more about the machine's cooling or power supply than about a kernel. Idle clocks, clocks

@@ -29,7 +29,7 @@ type Config struct {
 	Device    int               // CUDA: ordinal, as the user's process counts
 	UUID      string            // CUDA: the GPU that the ordinal means in the user's process, as Device.UUID; "" is not checked
 	Variables map[string]string // CUDA: variables of the user's process that it has set since it was started
-	Wrapper   []string          // a program and its options that run the worker below them; none: it runs by itself
+	Wrapper   []string          // the path of a program, and its options, that runs the worker below it; none: it runs by itself
 	Unchecked bool              // images are loaded without their rules: for tests of what only these keep out
 }
 
@@ -37,9 +37,6 @@ type Config struct {
 const TierHint = "`kernelforge doctor` tries every tier; tier 1 needs Landlock and seccomp (Linux 5.13 or newer, a container that allows them), tier 2 also user namespaces"
 
 const scratchHint = "set TMPDIR to a folder of yours with free space, and begin again: what was measured is saved"
-
-// Below is the argument of a worker that a tool runs.
-const Below = "below"
 
 // StartLimit bounds the start: the program's own start, opening the runtime and its threads, or the driver and a context.
 const StartLimit = 20 * time.Second
@@ -101,8 +98,7 @@ func begin(ctx context.Context, config Config) (*Worker, error) {
 		defer discard()
 	}
 	if len(config.Wrapper) > 0 {
-		wrapped := exec.Command(config.Wrapper[0], slices.Concat(config.Wrapper[1:], command.Args, []string{Below})...)
-		wrapped.Dir, wrapped.Env, command = command.Dir, command.Env, wrapped
+		command.Args = slices.Concat(command.Args, []string{sandbox.Below}, config.Wrapper)
 	}
 	p, err := startPeer(command, func(end *os.File) { command.ExtraFiles = []*os.File{end} }) // descriptor 3
 	if err != nil {
@@ -267,7 +263,7 @@ func (w *Worker) Unload(ctx context.Context, limit time.Duration, kernel int) er
 	return w.call(ctx, Limit{Wall: limit}, &Unload{Header: Header{Op: "unload"}, Kernel: kernel}, nil, &Answer{})
 }
 
-// Telemetry reads the GPU's clocks, temperature and what slows it down; nil and why, where there is none.
+// Telemetry reads the GPU's clock and what slows it down; nil and why, where there is none.
 func (w *Worker) Telemetry(ctx context.Context, limit time.Duration) (*Telemetry, string, error) {
 	var answer TelemetryAnswer
 	err := w.call(ctx, Limit{Wall: limit}, &ReadTelemetry{Header: Header{Op: "telemetry"}}, nil, &answer)

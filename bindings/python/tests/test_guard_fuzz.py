@@ -53,6 +53,11 @@ def guard_table():
     return _ext.load().op_table()
 
 
+def test_a_context_that_a_call_has_lost_ends_its_process_as_a_signal_does(guard):
+    assert guard.ended(-11) and guard.ended(guard.LOST)
+    assert not guard.ended(0) and not guard.ended(1)  # an error that Python told
+
+
 # ---- it sees what it is there to see ---------------------------------------------------------------------------------
 
 

@@ -49,6 +49,9 @@ const (
 	confinedArgument   = "--confined"   // ends the arguments of the second start
 )
 
+// Below is the last argument of a program that a tool runs; in the first start the tool and its options follow it.
+const Below = "below"
+
 // Arguments are what a program is started with to move into the room.
 func (r Room) Arguments() []string {
 	if r.Tier >= Namespaces {
@@ -107,14 +110,36 @@ func Confine(args []string, limits map[int]uint64) (Room, error) {
 				return room, err
 			}
 		}
-		again := append(slices.Clone(args), confinedArgument)
-		return room, fmt.Errorf("confine: start again: %w", unix.Exec("/proc/self/exe", again, os.Environ()))
+		program, again, err := secondStart(args)
+		if err != nil {
+			return room, err
+		}
+		return room, fmt.Errorf("confine: start again: %w", unix.Exec(program, again, os.Environ()))
 	}
 	_ = os.WriteFile("/proc/self/comm", []byte(filepath.Base(args[0])), 0) // or `ps` would call it `exe`, as it was started
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return room, fmt.Errorf("confine: end with the parent: %w", err)
 	}
 	return room, defaultSignals()
+}
+
+// secondStart is the program to execute, and its arguments. What comes after Below is a tool that runs this program: what it puts into a process
+// when it starts it would not outlive another exec there.
+func secondStart(args []string) (program string, again []string, err error) {
+	i := slices.Index(args, Below)
+	if i < 0 {
+		return "/proc/self/exe", append(slices.Clone(args), confinedArgument), nil
+	}
+	tool := args[i+1:]
+	if len(tool) == 0 {
+		return "", nil, fmt.Errorf("confine: `%s` without a tool", Below)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", nil, fmt.Errorf("confine: find this program: %w", err)
+	}
+	again = slices.Concat(tool, []string{self}, args[1:i+1], []string{confinedArgument})
+	return tool[0], again, nil
 }
 
 // Seal takes away, on every thread, the calls of the kernel that nothing in the room needs from now on.

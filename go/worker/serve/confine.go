@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kernelforge/kernelforge/go/worker"
+	"github.com/kernelforge/kernelforge/go/worker/sandbox"
 	"golang.org/x/sys/unix"
 )
 
@@ -43,7 +44,7 @@ func limits(args []string) map[int]uint64 {
 func cuda(args []string) bool { return len(args) > 2 && args[2] == "cuda" }
 
 // below says whether a tool runs the program, which sets variables of its own.
-func below(args []string) bool { return slices.Contains(args, worker.Below) }
+func below(args []string) bool { return slices.Contains(args, sandbox.Below) }
 
 // holds looks whether tier 0 does, in this process and on every thread.
 func holds(args []string) error {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import torch
 
 import kernelforge
 from device_worker import PLACE
-from kernelforge import _core, _ext, _nvrtc, _pack, _pins
+from kernelforge import _core, _ext, _needs, _nvrtc, _pack, _pins
 from kernelforge._rebuild import rebuild
 from kernelforge._seal import seal
 from kernelforge.errors import EnvironmentFault, PackFault
@@ -93,6 +94,16 @@ def test_a_search_ends_with_winners_that_serve(optimized: tuple[Any, Any]) -> No
         if s in ("crash", "timeout", "compile_error")
     }
     assert not bad, f"templates that do not run: {bad}\n{told(report)}"
+
+
+@pytest.mark.skipif(_needs.sanitizer() is None, reason="no compute-sanitizer on this machine")
+def test_winners_were_clean_under_the_sanitizer_or_it_says_what_does_not_work(
+    optimized: tuple[Any, Any],
+) -> None:
+    report, _ = optimized
+    text = json.dumps(_pack.read(report["pack"]))
+    print(sorted(set(re.findall(r"compute-sanitizer: [^\"]*", text))))
+    assert "compute-sanitizer: memcheck, racecheck" in text and "could not be run" not in text, text[:4000]
 
 
 def test_the_pack_names_what_it_was_judged_on(optimized: tuple[Any, Any]) -> None:
