@@ -3,6 +3,7 @@ package template
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -107,14 +108,18 @@ func (k keptRows) whole(p Point) Point {
 // inRegisters is the number of vectors that each thread keeps in registers.
 func inRegisters(kib, threads int) int { return kib << 10 / accessBytes / threads }
 
+// slotBytes is the shared memory of a block: for what of its piece is not in registers.
+func (k keptRows) slotBytes(c *card.Card, p Point) int64 {
+	each := int64(p["THREADS"] * accessBytes)
+	return each * max(0, (pieceBytes(k.bytes(c), p["CLUSTER"])+each-1)/each-int64(inRegisters(p["KEEP"], p["THREADS"])))
+}
+
 // candidate is a kernel whose clusters keep a row each; its page has the constants and the signature.
 func (k keptRows) candidate(c *card.Card, p Point, page, rows string, constants map[string]string, s signature, parts map[string]string) card.Candidate {
 	blocks, items := p["CLUSTER"], inRegisters(p["KEEP"], p["THREADS"])
 	constants["ITEMS"], constants["ODD"] = strconv.Itoa(items), boolean(k.odd(c))
-	each := int64(p["THREADS"] * accessBytes)
-	slots := max(0, (pieceBytes(k.bytes(c), blocks)+each-1)/each-int64(items))
 	kernel := launch("kf_main", fmt.Sprintf("%s * %d", rows, blocks), p["THREADS"], s)
-	kernel.Smem = strconv.FormatInt(slots*each, 10)
+	kernel.Smem = strconv.FormatInt(k.slotBytes(c, p), 10)
 	if blocks > 1 {
 		kernel.Cluster = []string{strconv.Itoa(blocks), "1", "1"}
 	}
@@ -136,16 +141,48 @@ func (cudaSoftmaxCluster) Applies(c *card.Card) bool {
 
 func (cudaSoftmaxCluster) Runs(c *card.Card, f propose.Facts) bool { return keptSoftmax(c).runs(c, f) }
 
+// Params have, by default, two blocks on a multiprocessor where a call has more blocks than there are multiprocessors: one reads or writes while the other
+// waits for its cluster.
 func (cudaSoftmaxCluster) Params(c *card.Card, f propose.Facts) []Param {
-	return keptSoftmax(c).params(c, f)
+	k := keptSoftmax(c)
+	params := k.params(c, f)
+	point := Points(params)[0]
+	point["KEEP"], point["UNROLL"] = 32, min(8, pairedElements/k.vector())
+	rows := most(c, func(call card.Call) int64 { return numel(argument(call, "self")) / softmaxLength(call) })
+	for _, blocks := range params[slices.IndexFunc(params, named("CLUSTER"))].Values {
+		point["CLUSTER"] = blocks
+		if rows*int64(blocks) <= int64(f.SMCount) || !k.paired(c, f, point) {
+			continue
+		}
+		for i, param := range params {
+			params[i].Default = point[param.Name]
+		}
+		break
+	}
+	return params
 }
 
-func (cudaSoftmaxCluster) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
+func named(name string) func(Param) bool { return func(p Param) bool { return p.Name == name } }
+
+// pairedElements are the elements that a thread of two blocks may have on their way to its slots: more and its 64 registers do not hold them.
+const pairedElements = 32
+
+// paired says whether two blocks fit a multiprocessor, by shared memory and by registers.
+func (k keptRows) paired(c *card.Card, f propose.Facts, p Point) bool {
+	return p["KEEP"] == 32 && p["UNROLL"]*k.vector() <= pairedElements && k.slotBytes(c, p) <= (roomOf(f)-foldBytes)/2
+}
+
+func (cudaSoftmaxCluster) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
 	constants, s, dim, err := softmaxPage(c)
 	if err != nil {
 		return card.Candidate{}, err
 	}
-	return keptSoftmax(c).candidate(c, p, "softmax_cluster", "("+product("self", 0, dim)+")", constants, s, map[string]string{}), nil
+	k := keptSoftmax(c)
+	constants["BLOCKS"] = "1"
+	if k.paired(c, f, p) {
+		constants["BLOCKS"] = "2"
+	}
+	return k.candidate(c, p, "softmax_cluster", "("+product("self", 0, dim)+")", constants, s, map[string]string{}), nil
 }
 
 func (cudaNormCluster) Applies(c *card.Card) bool {

@@ -53,6 +53,36 @@ func TestKeptRowsFitTheirBlocks(t *testing.T) {
 	}
 }
 
+// Where a call has more blocks than there are multiprocessors, the default leaves room for two blocks on each: of shared memory and, without spills, of
+// registers.
+func TestTwoBlocksOfKeptRowsShareAMultiprocessor(t *testing.T) {
+	for _, test := range []struct {
+		card   *card.Card
+		blocks string
+	}{
+		{onCuda(typed("float32", softmaxCall(-1, 64, 262144))), "2"},
+		{onCuda(typed("bfloat16", softmaxCall(-1, 64, 262144))), "2"},
+		{onCuda(typed("float32", softmaxCall(-1, 64, 151936))), "2"},
+		{onCuda(typed("float32", softmaxCall(-1, 4, 262144))), "1"},
+	} {
+		align(test.card, 16)
+		candidate, err := Make(cudaSoftmaxCluster{}, test.card, h200, Points((cudaSoftmaxCluster{}).Params(test.card, h200))[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		smem, err := strconv.ParseInt(candidate.Spec.Kernels[0].Smem, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := candidate.Spec.Constants["BLOCKS"]; got != test.blocks || got == "2" && 2*(smem+foldBytes) > h200.SmemOptin {
+			t.Errorf("%v: %s blocks with %d bytes of shared memory each (expected %s blocks, at most %d bytes)", candidate.Params, got, smem, test.blocks, h200.SmemOptin)
+		}
+		if test.blocks == "2" && local.MatchString(assembly(t, compiler(t, "sm_90a"), candidate)) {
+			t.Errorf("%v: uses local memory", candidate.Params)
+		}
+	}
+}
+
 // groups is a group norm of one picture, contiguous, with 32 groups.
 func groups(dtype string, channels, side int64) *card.Card {
 	call := groupsOf(channels, side)

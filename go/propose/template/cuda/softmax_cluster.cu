@@ -4,7 +4,7 @@
 // maximum and the sum of their pieces through distributed shared memory. Bound: copy of the bytes; of half types two exponentials an element.
 // Works for: rows that fit CLUSTER multiprocessors, of any length. Clusters: compute capability 9.0 or later.
 // Parameters the tree may change: THREADS, CLUSTER (blocks of a row), KEEP (KiB of a block in registers), UNROLL (vectors in flight), ONCE (outputs
-// do not stay in the L2).
+// do not stay in the L2). BLOCKS of a multiprocessor at once follow from them: two need 64 registers a thread.
 // Numerics: as softmax_split.
 
 // @include rows.cuh
@@ -17,7 +17,7 @@
 
 // @include cluster.cuh
 
-KF_KERNEL(THREADS, 1) void kf_main(
+KF_KERNEL(THREADS, BLOCKS) void kf_main(
 // @parameters
 ) {
   const int t = threadIdx.x, n = int(length), index = blockIdx.x % CLUSTER;
