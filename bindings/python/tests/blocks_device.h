@@ -157,6 +157,18 @@ static uint16_t cvt_rn_bf16_f32(float x) {
 static uint32_t cvt_rn_f16x2_f32(float high, float low) { return uint32_t(cvt_rn_f16_f32(high)) << 16 | cvt_rn_f16_f32(low); }
 static uint32_t cvt_rn_bf16x2_f32(float high, float low) { return uint32_t(cvt_rn_bf16_f32(high)) << 16 | cvt_rn_bf16_f32(low); }
 static uint32_t mov_b32(uint32_t x) { return x; }
+// For products and sums that float holds exactly.
+static uint32_t fma_rn_f16x2(uint32_t a, uint32_t b, uint32_t c) {
+  const auto one = [](uint32_t x, uint32_t y, uint32_t z) {
+    return uint32_t(cvt_rn_f16_f32(cvt_f32_f16(x) * cvt_f32_f16(y) + cvt_f32_f16(z)));
+  };
+  return one(a >> 16, b >> 16, c >> 16) << 16 | one(a, b, c);
+}
+static uint32_t fma_rn_bf16x2(uint32_t a, uint32_t b, uint32_t c) {
+  const auto wide = [](uint32_t x) { return bits_as<float>(x << 16); };
+  const auto one = [=](uint32_t x, uint32_t y, uint32_t z) { return uint32_t(cvt_rn_bf16_f32(wide(x) * wide(y) + wide(z))); };
+  return one(a >> 16, b >> 16, c >> 16) << 16 | one(a, b, c);
+}
 static float ex2_approx_f32(float x) { return std::exp2(x); }
 static float ex2_approx_ftz_f32(float x) {
   const float y = std::exp2(x);

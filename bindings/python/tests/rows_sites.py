@@ -82,8 +82,10 @@ def _batch_norm(x: torch.Tensor, overload: str = "native_batch_norm", parameters
     return Site(f"aten::{overload}", ((x, weight, bias, mean, variance, False, 0.1, 1e-5),))
 
 
-def _max_pool(x: torch.Tensor, points: str = "default", overload: str = "max_pool2d_with_indices") -> Site:
-    return Site(f"aten::{overload}", ((x, [3, 3], [2, 2], [1, 1], [1, 1], False),), points)
+def _max_pool(
+    x: torch.Tensor, points: str = "default", overload: str = "max_pool2d_with_indices", families: int = 1
+) -> Site:
+    return Site(f"aten::{overload}", ((x, [3, 3], [2, 2], [1, 1], [1, 1], False),), points, families)
 
 
 def _adaptive(x: torch.Tensor, size: list[int], points: str = "default") -> Site:
@@ -111,6 +113,11 @@ def small() -> list[Site]:
         _rms_norm(_t(1, 33004, dtype=F16)),  # of odd rows eager on a device makes NaN where the host does not
         _layer_norm(_t(1003, 100, dtype=BF16), families=2),  # rows one after the other
         _rms_norm(_t(517, 520, dtype=F16), families=3),
+        _layer_norm(_t(513, 768, dtype=BF16), "axes", families=3),  # whole vectors for every thread
+        _layer_norm(_t(5, 1024) + 100, "axes", families=2),  # of a mean that is large beside the deviation
+        _layer_norm(_t(5, 1536) + 12),  # and nearly so
+        _layer_norm(_t(514, 512, dtype=F64), families=3),
+        _rms_norm(_t(6, 2048), "axes", families=2),
         _group_norm(_t(2, 8, 64, 33), 2, "axes", families=2),
         _group_norm(_t(1, 6, 55, 53, dtype=BF16), 2, families=2),
         _group_norm(_t(1, 4, 96, 200, dtype=F16), 1),
@@ -133,6 +140,8 @@ def small() -> list[Site]:
         _composite(_last(_t(2, 40, 7, 9, dtype=F16)), 4),
         _max_pool(_t(2, 3, 19, 40), "axes"),
         _max_pool(_t(2, 3, 19, 40, dtype=BF16), "axes", "max_pool2d"),
+        _max_pool(_t(2, 3, 19, 40, dtype=F16), "axes", families=3),
+        _max_pool(_t(3, 20, 16, dtype=BF16), families=3),
         _max_pool(_last(_t(2, 24, 19, 20, dtype=BF16)), "axes", "max_pool2d"),
         _adaptive(_t(1, 3, 33, 35), [2, 3], "axes"),
         _adaptive(_last(_t(1, 24, 20, 21, dtype=BF16)), [3, 2], "axes"),

@@ -33,6 +33,12 @@ KF_KERNEL(256) void round_to(const float* in, uint16_t* out, int32_t count) {
   const int32_t at = blockIdx.x * 256 + threadIdx.x;
   if (at < count) out[at] = kf_to<kf_bf16>(in[at]).bits;
 }
+KF_KERNEL(256) void canonical(const uint32_t* in, uint32_t* out, uint32_t* other, int32_t count) {
+  const int32_t at = blockIdx.x * 256 + threadIdx.x;
+  if (at >= count) return;
+  out[at] = kf_canonical(in[at], (kf_bf16*)nullptr);
+  other[at] = kf_canonical(in[at], (kf_f16*)nullptr);
+}
 """
 
 
@@ -148,7 +154,7 @@ def test_what_is_copied_ahead_is_not_there_before_the_thread_has_waited_for_it()
 
 
 def _run(entry: str, count: int, constants: dict[str, str], *args: Any, arch: int = 900) -> None:
-    kernels = [{"entry": e} for e in ("divide", "fold", "scan", "round_to")]
+    kernels = [{"entry": e} for e in ("divide", "fold", "scan", "round_to", "canonical")]
     candidate = {"family": "prelude", "source": SOURCE, "spec": {"constants": constants, "kernels": kernels}}
     (library,) = blocks.compile_all([candidate], arch).values()
     values = [ctypes.c_void_p(a.data_ptr()) if isinstance(a, torch.Tensor) else a for a in args]
@@ -224,3 +230,16 @@ def test_bfloat16_is_rounded_as_torch_does_without_the_instruction() -> None:
     assert torch.equal(got.isnan(), x.isnan())
     known = ~x.isnan()
     assert torch.equal(got[known].view(torch.int16), expected[known].view(torch.int16))
+
+
+@pytest.mark.parametrize("arch", [750, 900])
+def test_halves_have_one_nan_and_one_zero_when_made_canonical(arch: int) -> None:
+    """With the instruction and without it: every element in either half of a pair."""
+    every = torch.arange(0, 2**16)
+    pairs = (every | every.flip(0) << 16).to(torch.uint32)
+    found = torch.empty(2**16, dtype=torch.int32), torch.empty(2**16, dtype=torch.int32)
+    _run("canonical", 2**16, _constants(), pairs, *found, ctypes.c_int32(2**16), arch=arch)
+    for bits, dtype in zip(found, (torch.bfloat16, torch.float16), strict=True):
+        x = pairs.view(dtype)
+        expected = torch.where(x == 0, 0, x.view(torch.int16)).masked_fill(x.isnan(), 0x7FFF)
+        assert torch.equal(bits.view(torch.int16), expected.to(torch.int16)), dtype

@@ -87,6 +87,23 @@ KF_INLINE uint32_t kf_pair(float low, float high, kf_bf16* type) {
 #endif
 }
 
+// A pair of half elements plus zero: every NaN is 0x7fff then, and a zero is positive.
+KF_INLINE uint32_t kf_canonical(uint32_t pair, kf_f16*) {
+  uint32_t bits;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(bits) : "r"(pair), "r"(0x3c003c00u), "r"(0u));
+  return bits;
+}
+KF_INLINE uint32_t kf_canonical(uint32_t pair, kf_bf16*) {
+#if __CUDA_ARCH__ >= 800
+  uint32_t bits;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(bits) : "r"(pair), "r"(0x3f803f80u), "r"(0u));
+  return bits;
+#else
+  const uint32_t low = pair & 0xffffu, high = pair >> 16;
+  return ((low & 0x7fffu) > 0x7f80u ? 0x7fffu : low == 0x8000u ? 0u : low) | ((high & 0x7fffu) > 0x7f80u ? 0x7fffu : high == 0x8000u ? 0u : high) << 16;
+#endif
+}
+
 // A number as an element. Half types take their value by way of float, as eager does: a double is rounded twice.
 template <class Type, class From> KF_INLINE Type kf_to(From x) {
   if constexpr (kf_is_half<Type>) return Type{kf_bits(float(x), (Type*)nullptr)};

@@ -9,7 +9,7 @@ import (
 
 // cudaPools and cudaNorms are the families of pooling, normalisation and softmax for cuda.
 var (
-	cudaPools = []Family{cudaMaxPoolRows{}, cudaMaxPoolChannels{}, cudaMaxPoolStrips{}, cudaMaxPoolBands{}, cudaAvgPoolRows{}, cudaAvgPoolTeams{}, cudaAvgPoolChannels{}, cudaAvgPoolEven{}}
+	cudaPools = []Family{cudaMaxPoolRows{}, cudaMaxPoolChannels{}, cudaMaxPoolStrips{}, cudaMaxPoolBands{}, cudaMaxPoolKeys{}, cudaAvgPoolRows{}, cudaAvgPoolTeams{}, cudaAvgPoolChannels{}, cudaAvgPoolEven{}}
 	cudaNorms = []Family{
 		cudaBatchNormPlanes{}, cudaBatchNormChannels{}, cudaSoftmaxWarps{}, cudaSoftmaxBlocks{}, cudaSoftmaxCluster{}, cudaSoftmaxSplit{}, cudaSoftmaxColumns{}, cudaSoftmaxLanes{},
 		cudaNormWarps{}, cudaNormBlocks{}, cudaNormStream{}, cudaGroupNormSplit{}, cudaGroupNormCluster{}, cudaNormCluster{}, cudaNormRing{}, cudaNormTeam{}, cudaNormSplit{}, cudaGroupNormLines{},

@@ -116,6 +116,7 @@ var cudaNormPoolCards = map[string]struct {
 	families string
 }{
 	"max pool of planes":                       {onCuda(maxPoolCall(2, 0)), "max_pool_rows max_pool_bands"},
+	"max pool of planes of halves":             {onCuda(typed("bfloat16", maxPoolCall(2, 0))), "max_pool_rows max_pool_bands max_pool_keys"},
 	"max pool of channels":                     {onCuda(typed("bfloat16", maxPoolCall(1, 1, channelsInside...))), "max_pool_channels max_pool_strips"},
 	"max pool's values of planes":              {onCuda(valuesOf(maxPoolCall(2, 0))), "max_pool_rows max_pool_bands"},
 	"max pool's values of channels":            {onCuda(typed("bfloat16", valuesOf(maxPoolCall(1, 1, channelsInside...)))), "max_pool_channels max_pool_strips"},

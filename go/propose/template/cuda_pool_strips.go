@@ -8,14 +8,16 @@ import (
 )
 
 // Max pools that roll down the plane: cudaMaxPoolStrips is cuda/max_pool_strips.cu, for contiguous channels, cudaMaxPoolBands cuda/max_pool_bands.cu, for
-// contiguous rows.
+// contiguous rows, cudaMaxPoolKeys cuda/max_pool_keys.cu, for those of half types.
 type (
 	cudaMaxPoolStrips struct{}
 	cudaMaxPoolBands  struct{}
+	cudaMaxPoolKeys   struct{}
 )
 
 func (cudaMaxPoolStrips) Name() string { return "max_pool_strips" }
 func (cudaMaxPoolBands) Name() string  { return "max_pool_bands" }
+func (cudaMaxPoolKeys) Name() string   { return "max_pool_keys" }
 
 // mostStrip bounds a window, whose loads are all written out.
 const mostStrip = 16
@@ -26,6 +28,16 @@ func (cudaMaxPoolStrips) Applies(c *card.Card) bool {
 
 func (cudaMaxPoolBands) Applies(c *card.Card) bool {
 	return (cudaMaxPoolRows{}).Applies(c) && rolls(c) && bandVector(c) > 0
+}
+
+// mostPlaces are the elements of a plane that 16 bits tell apart.
+const mostPlaces = 1 << 16
+
+func (cudaMaxPoolKeys) Applies(c *card.Card) bool {
+	return (cudaMaxPoolBands{}).Applies(c) && itemSizes[selfType(c)] == 2 && everyVariant(c, func(call card.Call) bool {
+		in := sizes4(argument(call, "self").Sizes)
+		return in[2]*in[3] <= mostPlaces
+	})
 }
 
 // rolls says whether a window is small, of more than one row and without gaps.
@@ -64,7 +76,19 @@ func (cudaMaxPoolBands) Params(c *card.Card, _ propose.Facts) []Param {
 	return []Param{poolThreads, {"VEC", powers(max(most/2, int(w.stride[1])), most), most}, {"ROWS", []int{2, 4, 8, 16}, 4}}
 }
 
+func (cudaMaxPoolKeys) Params(c *card.Card, f propose.Facts) []Param {
+	return (cudaMaxPoolBands{}).Params(c, f)
+}
+
 func (cudaMaxPoolBands) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
+	return maxPoolInBands(c, p, "max_pool_bands")
+}
+
+func (cudaMaxPoolKeys) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
+	return maxPoolInBands(c, p, "max_pool_keys")
+}
+
+func maxPoolInBands(c *card.Card, p Point, page string) (card.Candidate, error) {
 	s, constants, err := maxPoolPage(c)
 	if err != nil {
 		return card.Candidate{}, err
@@ -79,7 +103,7 @@ func (cudaMaxPoolBands) Build(c *card.Card, _ propose.Facts, p Point) (card.Cand
 	s.divider("bands", bands)
 	s.divider("channels", out[1])
 	s.size("count", count)
-	return pool(c, "max_pool_bands", p, s, constants, count, p["THREADS"]), nil
+	return pool(c, page, p, s, constants, count, p["THREADS"]), nil
 }
 
 func (cudaMaxPoolStrips) Build(c *card.Card, _ propose.Facts, p Point) (card.Candidate, error) {
