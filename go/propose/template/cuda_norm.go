@@ -135,13 +135,23 @@ func (cudaNormWarps) Params(c *card.Card, _ propose.Facts) []Param {
 	return []Param{teams("TEAM", warpTeams, most(c, normLength), inputType(c)), warps, normAccesses(c)}
 }
 
-// Params have, by default, half the threads that a softmax would where rows are many: sums and divisions of a row cost each thread the same.
+// Params have, by default, half the threads that a softmax would where rows are many, or where rows are whole vectors of each only then: sums and divisions of
+// a row cost each thread the same.
 func (cudaNormBlocks) Params(c *card.Card, f propose.Facts) []Param {
-	threads := teams("THREADS", blockTeams, most(c, normLength), inputType(c))
-	if at := slices.Index(threads.Values, threads.Default); at > 0 && most(c, normsOf) >= int64(16*max(f.SMCount, 1)) {
-		threads.Default = threads.Values[at-1]
+	threads, vector := teams("THREADS", blockTeams, most(c, normLength), inputType(c)), normAccesses(c)
+	if at := slices.Index(threads.Values, threads.Default); at > 0 {
+		half := threads.Values[at-1]
+		if most(c, normsOf) >= int64(16*max(f.SMCount, 1)) || wholeRows(c, half, vector.Default) && !wholeRows(c, threads.Default, vector.Default) {
+			threads.Default = half
+		}
 	}
-	return []Param{threads, normAccesses(c)}
+	return []Param{threads, vector}
+}
+
+// wholeRows says whether each of so many threads has as many whole vectors of every row.
+func wholeRows(c *card.Card, threads, vector int) bool {
+	each := items(most(c, normLength), threads, vector)
+	return everyVariant(c, func(call card.Call) bool { return normLength(call) == each*int64(threads*vector) })
 }
 
 // normsOf is the number of rows that have a mean each.
@@ -229,7 +239,7 @@ func normOfRows(c *card.Card, p Point, name string, team, threads int) (card.Can
 	n.s.size("rows", n.rows)
 	offset := n.offset(c)
 	n.constants["ITEMS"] = strconv.FormatInt(items(most(c, normLength), team, p["VEC"]), 10)
-	n.constants["THREADS"] = strconv.Itoa(threads)
+	n.constants["THREADS"], n.constants["WHOLE"] = strconv.Itoa(threads), boolean(wholeRows(c, team, p["VEC"]))
 	return card.Candidate{
 		Source: cudaPage(name, map[string]string{"parameters": n.s.parameters(), "offset": offset, "channel": n.channel}),
 		Spec:   deviceSpec(c, p, n.constants, []card.Kernel{launch("kf_main", fmt.Sprintf("ceildiv(%s, %d)", n.rows, threads/team), threads, n.s)}),

@@ -5,7 +5,7 @@ KF_KERNEL(THREADS) void kf_main(
 // @parameters
 ) {
   constexpr int ROWS = THREADS / TEAM;
-  const int t = threadIdx.x % TEAM, n = int(length);
+  const int t = threadIdx.x % TEAM, n = row_length(length);
   const INDEX row = INDEX(blockIdx.x) * ROWS + INDEX(threadIdx.x / TEAM);
   const bool valid = row < rows;
   int64_t from = 0;

@@ -25,7 +25,7 @@ KF_KERNEL(THREADS) void kf_main(
 // @parameters
 ) {
   constexpr int ROWS = THREADS / TEAM;
-  const int t = threadIdx.x % TEAM, n = int(length);
+  const int t = threadIdx.x % TEAM, n = row_length(length);
   const bool aligned = aligned_tensor<VEC>(x) && aligned_tensor<VEC>(out) && aligned_parameter(weight) && aligned_parameter(bias);
   const INDEX step = INDEX(gridDim.x) * ROWS;
   INDEX row = INDEX(blockIdx.x) * ROWS + INDEX(threadIdx.x / TEAM);
@@ -54,6 +54,7 @@ KF_KERNEL(THREADS) void kf_main(
     }
   };
   ask();
+  int turn = 0;
   for (INDEX base = INDEX(blockIdx.x) * ROWS; base < rows; base += step) {  // as often in all threads of a block
     const bool valid = row < rows;
     kf_vec<A, VEC> v[ITEMS];
@@ -61,12 +62,13 @@ KF_KERNEL(THREADS) void kf_main(
     for (int i = 0; i < ITEMS; ++i) {
       Words w;
       w.words[0] = ahead[i];
-      v[i] = valid && (i * TEAM + t) * VEC < n ? kf_wide(w.vec) : all_of<VEC>(A(0));
+      v[i] = valid && (i * TEAM + t) * VEC < n ? widened(w.vec) : all_of<VEC>(A(0));
     }
     const INDEX mine = row;
     row += step;
     ask();
-    const auto [mean, rstd] = statistics(v, t, n, eps);
+    const auto [mean, rstd] = statistics(v, t, n, eps, turn);
+    turn ^= 1;
     if (valid) write_row(mine, mean, rstd, v);
   }
 }
