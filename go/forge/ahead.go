@@ -27,18 +27,36 @@ func (r *run) ahead(ctx context.Context, at *flight, now card.Candidate) {
 		if next == at {
 			continue
 		}
-		select {
-		case p := <-next.proposal:
-			next.proposal <- p // it holds one, and only this goroutine takes
-			if _, known := r.byID[p.candidate.ID]; p.err == nil && (known || p.candidate.ID == now.ID) && p.candidate.Author == free {
-				p = r.propose(ctx, r.sources[0].proposer, r.briefAfter(next.selection, now.ID)) // a twin will be asked for again; templates ask nobody
-			}
-			if p.err == nil {
-				judge.Ahead(ctx, p.candidate)
-			}
-		default:
+		p, ok := r.proposalOf(ctx, next)
+		if !ok {
+			continue
+		}
+		if _, known := r.byID[p.candidate.ID]; p.err == nil && (known || p.candidate.ID == now.ID) && p.candidate.Author == free {
+			p = r.propose(ctx, r.sources[0].proposer, r.briefAfter(next.selection, now.ID)) // a twin will be asked for again; templates ask nobody
+		}
+		if p.err == nil {
+			judge.Ahead(ctx, p.candidate)
 		}
 	}
+}
+
+// proposalOf looks at what a flight has brought. Templates answer at once, so they are waited for: the flight that was just launched is the next one.
+func (r *run) proposalOf(ctx context.Context, f *flight) (p proposal, ok bool) {
+	if f.slow() || r.recording != nil {
+		select {
+		case p = <-f.proposal:
+		default:
+			return p, false
+		}
+	} else {
+		select {
+		case p = <-f.proposal:
+		case <-ctx.Done():
+			return p, false
+		}
+	}
+	f.proposal <- p // it holds one, and only this goroutine takes
+	return p, true
 }
 
 // briefAfter is the brief as it will be when a candidate has become a node, as far as it can be known.
