@@ -22,7 +22,7 @@ import guard_ways as ways
 import torch
 from guard_calls import Base
 from guard_changes import Draft
-from guard_eager import undefined
+from guard_eager import breaks, undefined
 from torch._subclasses.fake_tensor import FakeTensor
 
 import kernelforge
@@ -60,8 +60,9 @@ def overload_of(bases: list[Base], number: int) -> str:
 def draft_of(bases: list[Base], device: str, seed: int, number: int) -> Draft:
     """Return the call of a number. The overloads take turns; what happens to each is chance."""
     chance, name = random.Random(f"{seed}/{number}"), overload_of(bases, number)
-    own = [b for b in bases if b.name == name]
-    draft = Draft(copy.deepcopy(chance.choice(own).call), device, chance, numbers=chance.randrange(1 << 31))
+    base = chance.choice([b for b in bases if b.name == name])
+    numbers = chance.randrange(1 << 31)
+    draft = Draft(copy.deepcopy(base.call), device, chance, numbers=numbers)
     for _ in range(chance.choices((0, 1, 2, 3), (1.5, 6, 2, 0.5))[0]):
         change = chance.choices([c for c, _ in CHANGES], [w for _, w in CHANGES])[0]
         if change is changes.rank and "nnpack" in name:
@@ -74,6 +75,8 @@ def draft_of(bases: list[Base], device: str, seed: int, number: int) -> Draft:
         draft.notes.append("plain tensors after all")
         draft.wraps.clear()
         draft.shared.clear()
+    if why := breaks(draft):
+        return Draft(copy.deepcopy(base.call), device, chance, [f"torch {why}"], numbers=numbers)
     return draft
 
 

@@ -1,6 +1,8 @@
-"""What of eager's own the guard fuzz cannot hold anybody to: calls whose values are chance in eager itself.
+"""What of eager's own the guard fuzz cannot hold anybody to: calls whose values are chance in eager itself, and calls that break torch.
 
-It refuses to say more: errors, types, strides and memory of such a call are compared like those of any other (guard_check.py).
+It refuses to say more: errors, types, strides and memory of a call of the first kind are compared like those of any other (guard_check.py). One of the
+second kind is not made: what comes of it, the process's end included, depends on what lies beside the call's memory, and may come to calls after it.
+Each rule is what torch does alone, without kernelforge (test_guard_fuzz.py shows it in processes of their own).
 """
 
 from __future__ import annotations
@@ -13,6 +15,34 @@ from guard_changes import Draft
 from kernelforge.referee.calls import overload, slot_descriptors
 
 OF_CHANNELS = ("weight", "bias", "running_mean", "running_var")
+
+
+def breaks(draft: Draft) -> str:
+    """Return how torch itself breaks at a call, or "" if it does not."""
+    for broken in (_reads_past_a_list, _reads_no_statistics, _shares_a_fake_mode):
+        if broken(draft):
+            return broken.__name__.strip("_").replace("_", " ")
+    return ""
+
+
+def _reads_past_a_list(draft: Draft) -> bool:
+    """torch takes two numbers of NNPACK's padding and stride, however many there are: what lies behind them is a size, or a divisor."""
+    return "nnpack" in draft.call["overload"] and any(
+        a["kind"] == "ints" and len(a["value"]) < 2 for a in draft.call["args"]
+    )
+
+
+def _reads_no_statistics(draft: Draft) -> bool:
+    """A batch norm with a running statistic of no elements, which have no memory: torch reads at the null pointer."""
+    sizes = {name: d["sizes"] for name, d in slot_descriptors(draft.call)}
+    return "batch_norm" in draft.call["overload"] and any(
+        n in sizes and math.prod(sizes[n]) == 0 for n in ("running_mean", "running_var")
+    )
+
+
+def _shares_a_fake_mode(draft: Draft) -> bool:
+    """Fakes of one FakeTensorMode in several threads: it keeps what it is about in itself, and asserts that nobody else does."""
+    return draft.way == "threads" and "fake" in draft.notes and bool(draft.wraps)
 
 
 def undefined(draft: Draft) -> bool:
