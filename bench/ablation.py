@@ -14,7 +14,6 @@ seeds. `summary` is over all cards: the least cost found over the least in the t
 from __future__ import annotations
 
 import argparse
-import datetime
 import gzip
 import json
 import math
@@ -207,7 +206,7 @@ def main() -> int:
         recorded = json.load(f)
     cards = curves(tables, arguments.seeds)
     about = {
-        "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "made": resumed.now(),
         "command": f"python bench/ablation.py --tables bench/results/{tables.name}",
         "tables": {
             "made": recorded["made"],

@@ -17,7 +17,6 @@ something is left, 4 if a study could not be confirmed.
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
 import sys
 import time
@@ -208,7 +207,7 @@ class Author:
     def finish(self, row: Row, begin: float) -> None:
         """Bring a row's sums up to date and save it."""
         row["seconds"] = round(row["seconds"] + time.monotonic() - begin, 2)
-        row["made"] = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        row["made"] = resumed.now()
         row["candidates"] = len(row["attempts"])
         row["verdicts"] = counted(row["attempts"])
         for kind in ("template", "authored"):

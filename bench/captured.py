@@ -17,7 +17,6 @@ command on the same commit goes on with the cards that have no row. The exit cod
 from __future__ import annotations
 
 import argparse
-import datetime
 import gc
 import json
 import logging
@@ -187,7 +186,7 @@ class Count:
         except KernelForgeError as e:  # this card cannot be judged; the others may
             row |= {"candidates": 0, "beat_eager": None, "why": str(e).splitlines()[0]}
         row["seconds"] = round(time.monotonic() - began, 2)
-        row["made"] = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        row["made"] = resumed.now()
         self.result["rows"].append(row)
         self.save()
         low = f"{row['low']:.3f}" if row.get("low") else "-"

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import gzip
 import itertools
 import json
@@ -30,6 +29,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+import resumed
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
@@ -211,7 +212,7 @@ def record(name: str, make: Any, tables: Tables, arguments: argparse.Namespace, 
             whole = judged(name, card, study, missing, until, tables.keep)
             about = {
                 "name": name,
-                "made": stamp(),
+                "made": resumed.now(),
                 "commit": head_commit(arguments.commit),
                 "env": _pins.environment(job.place),
                 "card": card,
@@ -226,10 +227,6 @@ def record(name: str, make: Any, tables: Tables, arguments: argparse.Namespace, 
             return whole
         finally:
             study.stop()
-
-
-def stamp() -> str:
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def head_commit(given: str | None) -> str | None:
@@ -269,7 +266,9 @@ def main() -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     target = "" if arguments.target == "host" else f" --target {arguments.target}"
     command = f"python bench/cost_tables.py{target} --budget-s {arguments.budget_s:g}"
-    tables = Tables(path, {"schema": 1, "made": stamp(), "command": command, "target": arguments.target})
+    tables = Tables(
+        path, {"schema": 1, "made": resumed.now(), "command": command, "target": arguments.target}
+    )
     calls = getattr(cost_calls, arguments.target)()
     todo = [n for n in calls if arguments.only is None or n in arguments.only]
     end, left = time.monotonic() + arguments.budget_s, 0

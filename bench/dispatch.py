@@ -16,7 +16,6 @@ run that was ended early is taken up where it stopped.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import math
 import os
@@ -27,6 +26,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import resumed
 from dispatch_kernels import COLUMNS, OVERLOADS, arguments, plans_for
 
 CASES = ("idle", "miss64", "hit")
@@ -211,7 +211,7 @@ def main() -> int:
         rounds.append(one_round(len(rounds), given.device))
         result = {
             "schema": 1,
-            "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "made": resumed.now(),
             "command": f"python bench/dispatch.py --budget-s {given.budget_s:g}"
             + (" --device cuda" if given.device == "cuda" else ""),
             "commit": given.commit or _head(),

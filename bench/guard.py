@@ -12,7 +12,6 @@ done is saved every few seconds; the same command takes a run up where it stoppe
 from __future__ import annotations
 
 import argparse
-import datetime
 import hashlib
 import json
 import os
@@ -27,6 +26,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+import resumed
 
 sys.path.insert(0, str(Path(__file__).parent))
 from guard_result import Result
@@ -250,7 +251,7 @@ def head(args: argparse.Namespace) -> dict[str, Any]:
     )
     return {
         "schema": 1,
-        "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "made": resumed.now(),
         "command": " ".join(["python", "bench/guard.py", *sys.argv[1:]]),
         "commit": commit.stdout.strip(),
         "build": build(),

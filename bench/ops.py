@@ -16,7 +16,6 @@ The exit code is 6 if rows are left.
 from __future__ import annotations
 
 import argparse
-import datetime
 import fnmatch
 import queue
 import sys
@@ -26,6 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import resumed
 from ops_process import Child, Ended
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,10 +40,6 @@ DEFAULTS = {  # seconds and candidates a case: a GPU judges candidates faster, a
 }
 
 Row = dict[str, Any]
-
-
-def now() -> str:
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Broken(Exception):
@@ -92,7 +88,7 @@ class Bench:
             old = {}
         return {
             "schema": 1,
-            "made": now(),
+            "made": resumed.now(),
             "command": f"python bench/ops.py --target {self.target} --budget-s {self.args.budget_s:g}",
             "commit": self.commit,
             "env": self.env,
@@ -218,7 +214,7 @@ class Bench:
             "paper_ratio": case.paper_ratio,
             "recheck_ratio": None,
             "ways": self.ways,
-            "made": now(),
+            "made": resumed.now(),
             "commit": self.commit,
         }
 
@@ -241,7 +237,7 @@ class Bench:
             with self._lock:
                 row = next(r for r in self.result["rows"] if r["case"] == name)
                 row |= {"recheck_ratio": None, "recheck_why": f"{e.doing}: {e.why}"}
-                row |= {"recheck_made": now(), "recheck_run": self.result["made"]}
+                row |= {"recheck_made": resumed.now(), "recheck_run": self.result["made"]}
                 self.save()
             return True
         if e.doing in WAYS and e.doing not in ended:
@@ -254,7 +250,7 @@ class Bench:
         row = next(r for r in self.result["rows"] if r["case"] == name)
         found = child.ask(self.args.case_s, recheck=name, pack=row["search"]["pack"])
         with self._lock:
-            row |= found | {"recheck_made": now(), "recheck_run": self.result["made"]}
+            row |= found | {"recheck_made": resumed.now(), "recheck_run": self.result["made"]}
             self.save()
         print(f"{name}: again {found['recheck_ratio'] or found.get('recheck_why')}", flush=True)
 

@@ -1,4 +1,5 @@
-"""A result file that is saved after each row, and that the same command goes on with: of bench/faults.py, bench/interrupts.py and bench/kills.py."""
+"""A result file that is saved after each row, and that the same command goes on with: of bench/faults.py, bench/interrupts.py and bench/kills.py.
+When it was made is told in the same words by every bench."""
 
 from __future__ import annotations
 
@@ -10,6 +11,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def now() -> str:
+    """Return the time of day in UTC, as results have it: 2026-01-31T12:00:00Z."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def begin(
@@ -25,7 +31,7 @@ def begin(
     git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
     head = {
         "schema": 1,
-        "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "made": now(),
         "command": command,
         "commit": commit or git.stdout.strip() or None,
         **about,

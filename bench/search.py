@@ -19,7 +19,6 @@ The loss after a crash needs `go`, or bench/respawn built before (`go build -o b
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import logging
 import os
@@ -32,6 +31,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import resumed
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
@@ -259,7 +260,7 @@ def head(args: argparse.Namespace) -> dict[str, Any]:
     device = " --device cuda" if args.device == "cuda" else ""
     return {
         "schema": 1,
-        "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "made": resumed.now(),
         "command": f"python bench/search.py --budget-s {args.budget_s:g}{device}",
         "commit": args.commit or done.stdout.strip() or None,
     }

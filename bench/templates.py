@@ -11,7 +11,6 @@ turn (kernelforge/referee/ruler.py). A run that was ended early is taken up wher
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import statistics
 import subprocess
@@ -20,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+import resumed
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULT = ROOT / "bench/results/templates-h200.json"
@@ -261,7 +262,7 @@ def run(arguments: argparse.Namespace) -> int:
             result["rows"].append(row)
             number += 1
             result["next"] = number
-    result["made"] = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    result["made"] = resumed.now()
     save(path, result)
     rows = result["rows"]
     by_status: dict[str, int] = {}

@@ -17,7 +17,6 @@ early is taken up where it stopped. `totals` is for bench/trust.py.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import math
 import statistics
@@ -26,6 +25,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
+import resumed
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
@@ -236,7 +237,7 @@ class Bench:
                 self._save(row, kind)
 
     def _save(self, row: dict[str, Any], kind: str) -> None:
-        row["made"] = _now()
+        row["made"] = resumed.now()
         done = all(
             r.get("aa", {}).get("trials", 0) >= AA_TRIALS[self.target][r["operator_us"]]
             and "half_width" in r
@@ -248,7 +249,7 @@ class Bench:
         aa = [r["aa"] for r in self.rows if "aa" in r]
         result = {
             "schema": 1,
-            "made": _now(),
+            "made": resumed.now(),
             "command": self.command,
             "commit": self.commit,
             "env": self.environment,
@@ -263,10 +264,6 @@ class Bench:
         self.path.write_text(json.dumps(result, indent=1) + "\n")
         told = row[kind] if kind in row else row["power"][kind]
         print(f"{row['operator_us']} us, {kind}: {json.dumps(told)}", file=sys.stderr, flush=True)
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def main() -> int:

@@ -13,7 +13,6 @@ integers). A run that was ended early is taken up where it stopped.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import math
 import subprocess
@@ -23,6 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import resumed
 import torch
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -134,7 +134,7 @@ def row_of(sample: Sample, dtype: torch.dtype, place: Place) -> dict[str, Any]:
         "valid": valid,
         "refused": refused,
         **wrong,
-        "made": _now(),
+        "made": resumed.now(),
     }
 
 
@@ -188,10 +188,6 @@ def _excess(bounds: list[Any], outs: list[torch.Tensor]) -> float:
 # ---- the file -------------------------------------------------------------------------------------------------------------------------
 
 
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
 def main() -> int:
     """Run the rows that are missing, save after each."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -219,7 +215,7 @@ def main() -> int:
         command = "python bench/tolerance_pilot.py" + ("" if not place.cuda else " --device cuda")
         data = {
             "schema": 1,
-            "made": _now(),
+            "made": resumed.now(),
             "command": command,
             "commit": commit,
             "env": _pins.environment(place),

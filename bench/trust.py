@@ -19,7 +19,6 @@ program left off. A field that was not measured is null, and `sections` says why
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
 import subprocess
@@ -29,6 +28,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import resumed
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
@@ -272,7 +273,7 @@ def main() -> int:
         if any(v is not None for v in fields.values()) or not kept:
             result |= fields
         result["sections"][name] = how
-        result["made"] = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        result["made"] = resumed.now()
         save(path, result)
         print(
             f"{name}: {'done' if how['done'] else how['why']} in {how['seconds']:.0f} s",

@@ -34,9 +34,12 @@ func (j *Judge) Judge(ctx context.Context, c *card.Card, candidate card.Candidat
 	if err == nil {
 		compiled, err = j.compile(ctx, candidate)
 	}
-	twin := false
+	twin, made := false, binary{}
+	if compiled.Image != nil {
+		made = binaryOf(candidate, compiled.Image)
+	}
 	if err == nil {
-		verdict, twin = j.twin(open, candidate, compiled.Image)
+		verdict, twin = j.twin(open, candidate.ID, made)
 	}
 	if err == nil && !twin {
 		err = twice(func() (err error) {
@@ -50,7 +53,7 @@ func (j *Judge) Judge(ctx context.Context, c *card.Card, candidate card.Candidat
 	}
 	if err == nil && !twin && compiled.Image != nil {
 		j.lease.Lock()
-		open.judged(candidate, compiled.Image, verdict)
+		open.judged(candidate.ID, made, verdict)
 		j.lease.Unlock()
 	}
 	if err != nil {

@@ -32,15 +32,15 @@ func binaryOf(candidate card.Candidate, image []byte) binary {
 }
 
 // twin gives the verdict on another candidate of the same binary. One that failed by the clock is judged again: the machine may have been busy.
-func (j *Judge) twin(open *opened, candidate card.Candidate, image []byte) (card.Verdict, bool) {
+func (j *Judge) twin(open *opened, candidate string, made binary) (card.Verdict, bool) {
 	j.lease.Lock() // its twin may be under judgement
 	defer j.lease.Unlock()
-	before, ok := open.binaries[binaryOf(candidate, image)]
-	if !ok || before.candidate == candidate.ID || before.verdict.Gate == string(GateDeadline) {
+	before, ok := open.binaries[made]
+	if !ok || before.candidate == candidate || before.verdict.Gate == string(GateDeadline) {
 		return card.Verdict{}, false
 	}
 	if outputs := open.outputs[before.candidate]; outputs != nil {
-		open.outputs[candidate.ID] = outputs // what a search saw of it is what a finalist is held to
+		open.outputs[candidate] = outputs // what a search saw of it is what a finalist is held to
 	}
 	verdict := before.verdict
 	verdict.Twin = before.candidate
@@ -48,9 +48,9 @@ func (j *Judge) twin(open *opened, candidate card.Candidate, image []byte) (card
 }
 
 // judged remembers a verdict by its binary. Under the lease.
-func (o *opened) judged(candidate card.Candidate, image []byte, verdict card.Verdict) {
+func (o *opened) judged(candidate string, made binary, verdict card.Verdict) {
 	if o.binaries == nil {
 		o.binaries = map[binary]first{}
 	}
-	o.binaries[binaryOf(candidate, image)] = first{candidate.ID, verdict}
+	o.binaries[made] = first{candidate, verdict}
 }

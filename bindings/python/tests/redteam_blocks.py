@@ -13,7 +13,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,18 +86,26 @@ class Judged:
                 out["dtype"] = "float32"
 
 
-def judge(judged: Judged, candidate: dict[str, Any], objects: dict[str, Any]) -> tuple[str, str]:
-    """Return status and detail, as the gates on a device would."""
+Run = Callable[..., list[torch.Tensor]]
+
+
+def compared(judged: Judged, run: Run) -> tuple[str, str]:
+    """Return status and detail of a candidate's runs over the inputs of a call, as the gates on a device would.
+
+    Args:
+        judged: the call; of any class with these fields.
+        run: gives the outputs for (tensors, bounds, at_end, poison, pieces), as blocks.launch does.
+
+    Raises:
+        AssertionError: of a run, which says where.
+    """
     for case, tensors, bounds in judged.cases:
-        first = None
-        where = f"{case.kind} {case.number}"
+        where, first = f"{case.kind} {case.number}", None
         for poison, pieces in ((0xFF, 1), (0x4B, 2)):  # two poisons; threads forwards, then backwards
-            at_end = case.placement == "end"
-            options = {"at_end": at_end, "poison": poison, "pieces": pieces}
             try:
-                outs = blocks.launch(candidate, objects, judged.call, tensors, **options)
+                outs = run(tensors, bounds, at_end=case.placement == "end", poison=poison, pieces=pieces)
             except AssertionError as error:
-                return ("timeout" if "barrier" in str(error) else "wrong_value"), f"{where}: {error}"
+                raise AssertionError(f"{where}: {error}") from error
             finding = compare(bounds[: judged.compared], outs[: judged.compared])
             if finding.status != "ok":
                 return finding.status, f"{where}: {finding.detail}"
@@ -105,6 +113,18 @@ def judge(judged: Judged, candidate: dict[str, Any], objects: dict[str, Any]) ->
                 return "wrong_value", f"{where}: two runs give different bits"
             first = outs
     return "ok", ""
+
+
+def judge(judged: Judged, candidate: dict[str, Any], objects: dict[str, Any]) -> tuple[str, str]:
+    """Return status and detail, as the gates on a device would."""
+
+    def launch(tensors: Any, bounds: Any, **options: Any) -> list[torch.Tensor]:
+        return blocks.launch(candidate, objects, judged.call, tensors, **options)
+
+    try:
+        return compared(judged, launch)
+    except AssertionError as error:
+        return ("timeout" if "barrier" in str(error) else "wrong_value"), str(error)
 
 
 def run(files: Sequence[File]) -> None:

@@ -14,8 +14,8 @@ import torch
 
 import blocks
 from calling import call_of
-from kernelforge.referee.bounds import compare, same_bits
 from kernelforge.referee.cases import Variant, bounds_of
+from redteam_blocks import compared
 
 BENCH = Path(__file__).resolve().parents[3] / "bench"
 sys.path.insert(0, str(BENCH))
@@ -60,24 +60,18 @@ class Judged:
 
     def end(self, attempt: author_cards.Attempt, objects: dict[str, Any]) -> tuple[str, str]:
         """Return (status, detail), as the gates on a device would."""
-        for case, tensors, bounds in self.cases:
-            where, first = f"{case.kind} {case.number}", None
-            for poison, pieces in ((0xFF, 1), (0x4B, 2)):  # two poisons; threads forwards, then backwards
-                options = {"at_end": case.placement == "end", "poison": poison, "pieces": pieces}
-                outs = blocks.launch(_candidate(attempt), objects, self.call, tensors, **options)
-                if (
-                    self.pool
-                ):  # where nothing is above -infinity eager's index is 0 on a device, the first place here
-                    low = outs[0] == -torch.inf
-                    assert (outs[1][low] == 0).all(), where
-                    outs[1] = torch.where(low, bounds[1].eager, outs[1])
-                finding = compare(bounds[: self.compared], outs[: self.compared])
-                if finding.status != "ok":
-                    return finding.status, f"{where}: {finding.detail}"
-                if first and not all(map(same_bits, first, outs)):
-                    return "wrong_value", f"{where}: two runs give different bits"
-                first = outs
-        return "ok", ""
+
+        def launch(tensors: Any, bounds: list[Any], **options: Any) -> list[torch.Tensor]:
+            outs = blocks.launch(_candidate(attempt), objects, self.call, tensors, **options)
+            if (
+                self.pool
+            ):  # where nothing is above -infinity eager's index is 0 on a device, the first place here
+                low = outs[0] == -torch.inf
+                assert (outs[1][low] == 0).all()
+                outs[1] = torch.where(low, bounds[1].eager, outs[1])
+            return outs
+
+        return compared(self, launch)
 
 
 @pytest.mark.parametrize("name", CARDS)

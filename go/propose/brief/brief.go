@@ -149,11 +149,7 @@ func nodeOf(from propose.Brief, a propose.Attempt, why func(card.Verdict) string
 	node := Node{Step: stepOf(a, why), Source: a.Candidate.Source, Spec: &a.Candidate.Spec, Variants: a.Verdict.Variants, RoofShare: map[string]float64{},
 		RateGBS: map[string]float64{}, Usage: a.Verdict.Usage, Measured: Measured(from.Card, from.Facts, a.Candidate.Spec, a.Verdict)}
 	for _, use := range a.Verdict.Usage {
-		for _, kernel := range a.Candidate.Spec.Kernels {
-			if fill, ok := FillOf(from.Facts, kernel, use); ok && kernel.Entry == use.Entry {
-				node.Fills = append(node.Fills, fill)
-			}
-		}
+		node.Fills = append(node.Fills, fillsOf(from.Facts, a.Candidate.Spec, use)...)
 	}
 	if node.Variants == nil {
 		node.Variants = []card.VariantCost{}

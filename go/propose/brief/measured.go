@@ -80,6 +80,17 @@ func FillOf(facts propose.Facts, kernel card.Kernel, usage card.Usage) (fill Fil
 	return fill, true
 }
 
+// fillsOf works it out for each launch of an entry, where it is known.
+func fillsOf(facts propose.Facts, spec card.Spec, usage card.Usage) []Fill {
+	var fills []Fill
+	for _, kernel := range spec.Kernels {
+		if fill, ok := FillOf(facts, kernel, usage); ok && kernel.Entry == usage.Entry {
+			fills = append(fills, fill)
+		}
+	}
+	return fills
+}
+
 func up[T int | int64](value, unit T) T { return (value + unit - 1) / unit * unit }
 
 // RateGBS is the rate at which a call of this time moves the bytes that must move, 10^9 bytes a second.
@@ -109,14 +120,12 @@ func Kernels(facts propose.Facts, spec card.Spec, usage []card.Usage) []string {
 	for _, use := range usage {
 		line := fmt.Sprintf("`%s` takes %d registers and %d bytes of stack (spilled registers, arrays that no register can hold) a thread, and %d bytes of static shared memory a block",
 			use.Entry, use.Registers, use.StackBytes, use.SharedBytes)
-		for _, kernel := range spec.Kernels {
-			if fill, ok := FillOf(facts, kernel, use); ok && kernel.Entry == use.Entry {
-				line += fmt.Sprintf("; %d blocks of %d threads", fill.Blocks, fill.Threads)
-				if fill.Smem > 0 {
-					line += fmt.Sprintf(" and %d bytes of dynamic shared memory", fill.Smem)
-				}
-				line += fmt.Sprintf(" fit a multiprocessor (%d of %d warps), bound by %s", fill.Warps, fill.MostWarps, fill.Bound)
+		for _, fill := range fillsOf(facts, spec, use) {
+			line += fmt.Sprintf("; %d blocks of %d threads", fill.Blocks, fill.Threads)
+			if fill.Smem > 0 {
+				line += fmt.Sprintf(" and %d bytes of dynamic shared memory", fill.Smem)
 			}
+			line += fmt.Sprintf(" fit a multiprocessor (%d of %d warps), bound by %s", fill.Warps, fill.MostWarps, fill.Bound)
 		}
 		lines = append(lines, line)
 	}
