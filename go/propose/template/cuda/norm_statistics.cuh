@@ -102,7 +102,7 @@ KF_INLINE Statistics statistics(const kf_vec<A, VEC> (&v)[ITEMS], int t, int n, 
     const Part part = of_parts(v, t, n, turn);
     const A mean = over(part.sum, n);
     Row row = {mean, part.squares};
-    const bool care = !is_finite(mean) || mean * mean * A(n) > 16 * part.squares;
+    const bool care = !is_finite(mean) || mean * mean * A(n) > 4 * part.squares;
     if (__any_sync(0xffffffffu, care)) {
       const Row again = carefully(v, t, n);
       if (care) row = again;

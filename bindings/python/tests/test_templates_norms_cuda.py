@@ -1,0 +1,65 @@
+"""Norms for CUDA, block by block on the CPU (blocks.py), against the error of eager's own kernel on a device, whose order of additions is imitated: eager on the CPU
+adds up in another one, and of rows whose mean is some deviations it is less exact."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from proving import Proof, Site
+
+GRANTED = 1.35  # times eager's root mean square error: the rule grants 1.5, and these are few rows
+EPS = 1e-6
+
+
+def _rows(n: int, deviations: float) -> torch.Tensor:
+    return torch.randn((64, n), generator=torch.Generator().manual_seed(n)) + deviations
+
+
+def _welford(x: torch.Tensor) -> torch.Tensor:
+    """Return a layer norm as ATen/native/cuda/layer_norm_kernel.cu makes it: 128 threads take vectors of four and keep mean and squares of what they have seen,
+    then they are joined in halves."""
+    rows, n = x.shape
+    steps = -(-n // 512)
+    v = torch.nn.functional.pad(x, (0, 512 * steps - n)).view(rows, steps, 128, 4)
+    there = (torch.arange(512 * steps) < n).view(steps, 128, 4)
+    mean, squares, count = torch.zeros(3, rows, 128).unbind(0)
+    for step in range(steps):
+        for e in range(4):
+            here, away = there[step, :, e], v[:, step, :, e] - mean
+            next_mean = mean + away * (1 / (count + 1))
+            next_squares = squares + away * (v[:, step, :, e] - next_mean)
+            mean, squares = torch.where(here, next_mean, mean), torch.where(here, next_squares, squares)
+            count = torch.where(here, count + 1, count)
+    while mean.shape[1] > 1:
+        half = mean.shape[1] // 2
+        a, b, n_a, n_b = mean[:, :half], mean[:, half:], count[:, :half], count[:, half:]
+        share = 1 / (n_a + n_b)
+        squares = squares[:, :half] + squares[:, half:] + (b - a) * (b - a) * n_a * (n_b * share)
+        mean, count = n_a * share * a + n_b * share * b, n_a + n_b
+    return (x - mean) * torch.rsqrt(squares / n + EPS)
+
+
+LENGTHS = (768, 1536, 2048, 1000)
+SITES = [Site("aten::native_layer_norm", ((_rows(n, 0), [n], None, None, EPS),), "axes") for n in LENGTHS]
+
+
+@pytest.fixture(scope="module")
+def proof() -> Proof:
+    return Proof(SITES, "cuda")
+
+
+@pytest.mark.parametrize("deviations", [0.0, 1.0, 3.0, 3.9, 30.0])
+@pytest.mark.parametrize("number", range(len(SITES)), ids=[str(n) for n in LENGTHS])
+def test_no_further_off_than_eager_on_a_device(proof: Proof, number: int, deviations: float) -> None:
+    x, call = _rows(LENGTHS[number], deviations), proof.cards[number]["variants"][0]["call"]
+    wide = x.double()
+    expected = (wide - wide.mean(1, keepdim=True)) * (wide.var(1, unbiased=False, keepdim=True) + EPS).rsqrt()
+
+    def off(out: torch.Tensor) -> float:
+        return float((out.double() - expected).square().mean().sqrt())
+
+    allowed = GRANTED * off(_welford(x))
+    for c in proof.candidates[number]:
+        got = off(proof.launch(c, proof.objects, call, [x])[0])
+        assert got <= allowed, f"{c['family']} {c['params']}: {got:.3g} (at most {allowed:.3g})"
