@@ -9,7 +9,7 @@ import (
 	"github.com/kernelforge/kernelforge/go/propose"
 )
 
-// Group norms of contiguous tensors whose blocks have a part of a group in registers (cuda/parts.cuh): cudaGroupNormSplit is cuda/group_norm_split.cu,
+// Group norms of contiguous tensors whose blocks have a part of a group on the chip (cuda/parts.cuh): cudaGroupNormSplit is cuda/group_norm_split.cu,
 // cudaGroupNormCluster cuda/group_norm_cluster.cu.
 type (
 	cudaGroupNormSplit   struct{}
@@ -57,13 +57,15 @@ func isGroupNormOfPlanes(c *card.Card) bool {
 	return (groupNormPlanes{}).Applies(c) && isNormOfRows(c) && isContiguous(c) && everyVariant(c, func(call card.Call) bool { return normLength(call) >= 8192 })
 }
 
-// partPage has the constants of parts of so many vectors a thread. The parts that are on the chip at once take half of its registers.
+// partPage has the constants of parts of so many vectors a thread. What is in registers of them takes half of a multiprocessor's.
 func partPage(c *card.Card, p Point, threads, items int) (normPage, error) {
 	k := keptNorm(c)
 	n, err := normPageOf(c, k.whole(p))
 	if err != nil {
 		return n, err
 	}
+	n.s.divider("group", "group")
+	n.channel = "  INDEX batch = row;\n  const int first = int(kf_divider<INDEX>{group, group_magic}.split(batch)) * int(channels);\n  const kf_divider<INDEX> area = {plane, plane_magic};\n"
 	run, step := items, int64(threads*k.vector())
 	for !everyVariant(c, func(call card.Call) bool { return areaOf(call)%(int64(run)*step) == 0 }) {
 		run /= 2
@@ -99,7 +101,9 @@ func (cudaGroupNormSplit) Build(c *card.Card, _ propose.Facts, p Point) (card.Ca
 	gather.out("Moments", "parts", "ws0")
 	n.s.in("Moments", "parts", "ws0")
 	k := keptNorm(c)
-	blocks := fmt.Sprintf("%s * (%s / %d)", n.rows, n.length, p["THREADS"]*p["ITEMS"]*k.vector())
+	pieces := fmt.Sprintf("(%s / %d)", n.length, p["THREADS"]*p["ITEMS"]*k.vector())
+	n.s.divider("pieces", pieces)
+	blocks := n.rows + " * " + pieces
 	return card.Candidate{
 		Source: cudaPage("group_norm_split", map[string]string{"parameters": n.s.parameters(), "gather": gather.parameters(), "channel": n.channel}),
 		Spec: deviceSpec(c, k.whole(p), n.constants, []card.Kernel{
@@ -108,7 +112,8 @@ func (cudaGroupNormSplit) Build(c *card.Card, _ propose.Facts, p Point) (card.Ca
 	}, nil
 }
 
-// clusterItems are the vectors of a thread: half of its registers where 1,024 threads fit a multiprocessor. Of more, or with fewer registers, some are spilled.
+// clusterItems are the vectors of a thread: 128 KB of 1,024 threads of a multiprocessor, so that its blocks hold more than its share of the 16.8 MB that 132 of
+// an H200 do at once.
 const clusterItems = 8
 
 // groupClusters are the blocks that have a group, all groups being as long; the default is the most that every device has.
@@ -152,6 +157,7 @@ func (cudaGroupNormCluster) Build(c *card.Card, _ propose.Facts, p Point) (card.
 	}
 	n.constants["THREADS"] = strconv.Itoa(threads)
 	kernel := launch("kf_main", fmt.Sprintf("%s * %d", n.rows, p["CLUSTER"]), threads, n.s)
+	kernel.Smem = strconv.Itoa(threads * clusterItems * accessBytes)
 	kernel.Cluster = []string{strconv.Itoa(p["CLUSTER"]), "1", "1"}
 	return card.Candidate{
 		Source: cudaPage("group_norm_cluster", map[string]string{"parameters": n.s.parameters(), "channel": n.channel}),

@@ -14,13 +14,18 @@
 
 // @include parts.cuh
 
+template <bool Once> KF_INLINE void read_part(const IN* x, bool aligned, uint4 (&kept)[ITEMS]) {
+#pragma unroll
+  for (int i = 0; i < ITEMS; ++i) kept[i] = fetch<Once>(vector_of_part(x, i), aligned);
+}
+
 KF_KERNEL(THREADS, BLOCKS) void kf_gather(
 // @gather
 ) {
-  uint4 kept[ITEMS];
   const bool aligned = aligned_tensor<VEC>(x);
+  uint4 kept[ITEMS];
   read_part<false>(x, aligned, kept);
-  const Moments m = of_part(x, aligned, kept);
+  const Moments m = of_part(x, aligned, [&](auto i) { return kept[i.value]; });
   if (threadIdx.x == 0) parts[blockIdx.x] = m;
 }
 KF_KERNEL(THREADS, BLOCKS) void kf_main(
@@ -29,16 +34,16 @@ KF_KERNEL(THREADS, BLOCKS) void kf_main(
   const bool aligned = aligned_tensor<VEC>(x) && aligned_tensor<VEC>(out);
   uint4 kept[ITEMS];
   read_part<ONCE>(x, aligned, kept);
-  const INDEX pieces = length / PART, row = INDEX(blockIdx.x) / pieces;
-  const int index = int(INDEX(blockIdx.x) - row * pieces);
+  INDEX row = INDEX(blockIdx.x);
+  const int index = int(kf_divider<INDEX>{pieces, pieces_magic}.split(row));
 // @channel
   const Affine by = affine_of(weight, bias, index * PART, first, area);
-  const Moments* group = parts + (int64_t(blockIdx.x) - index);
-  const Moments m = of_group(int(pieces), [=](int k) { return group[k]; });
+  const Moments* first_part = parts + (int64_t(blockIdx.x) - index);
+  const Moments m = of_group(int(pieces), [=](int k) { return first_part[k]; });
   const A rstd = inverse_root(share_of(m.squares, A(length)) + eps);
   if (index == 0 && threadIdx.x == 0) {
     mean_out[row] = kf_to<STAT>(m.mean);
     rstd_out[row] = kf_to<STAT>(rstd);
   }
-  write_part(out, aligned, kept, m.mean, rstd, by);
+  write_part(out, aligned, [&](auto i) { return kept[i.value]; }, m.mean, rstd, by);
 }

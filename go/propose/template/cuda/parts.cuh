@@ -1,6 +1,8 @@
-// A part of a group of a group norm, in the registers of a block: ITEMS vectors of each thread, as they came, THREADS vectors apart. The vectors of RUN
-// steps lie in one channel, so that weight and bias are two numbers for all of them. Parts follow each other in memory, and all have equally many elements, as has either side of every join: no share is worked out (Chan, Golub and LeVeque 1979).
+// A part of a group of a group norm that a block has: ITEMS vectors of each thread, as they came, THREADS vectors apart. The vectors of RUN steps lie in one
+// channel, so that weight and bias are two numbers for all of them. Parts follow each other in memory, and all have equally many elements, as has either side
+// of every join: no share is worked out (Chan, Golub and LeVeque 1979). kept(Number<i>()) is the thread's i-th vector, of registers or of shared memory.
 constexpr int STEP = THREADS * VEC, PART = STEP * ITEMS, CHANNELS = ITEMS / RUN;
+template <int I> struct Number { static constexpr int value = I; };
 
 struct Moments { A mean, squares; };  // the squares are those about the mean
 KF_INLINE Moments joined(Moments a, Moments b, A count) {  // count: of each side
@@ -8,12 +10,13 @@ KF_INLINE Moments joined(Moments a, Moments b, A count) {  // count: of each sid
   return {A(0.5) * a.mean + A(0.5) * b.mean, a.squares + b.squares + apart * apart * (A(0.5) * count)};
 }
 KF_INLINE bool is_finite(A x) { return x - x == 0; }
-// Of N vectors, widened one after the other.
-template <int N> KF_INLINE Moments moments_of(const uint4* words) {
+// Of N vectors from the FIRST on, widened one after the other.
+template <int FIRST, int N, class F> KF_INLINE Moments moments_of(F kept) {
   if constexpr (N > 1) {
-    return joined(moments_of<N / 2>(words), moments_of<N / 2>(words + N / 2), A(N / 2 * VEC));
+    const Moments m = moments_of<FIRST, N / 2>(kept);
+    return joined(m, moments_of<FIRST + N / 2, N / 2>(kept), A(N / 2 * VEC));
   } else {
-    const kf_vec<A, VEC> v = elements_of(*words);
+    const kf_vec<A, VEC> v = elements_of(kept(Number<FIRST>()));
     const A mean = total<VEC>(v.at) * (A(1) / A(VEC));
     A part[VEC];
 #pragma unroll
@@ -35,14 +38,10 @@ KF_INLINE Moments of_block(Moments m) {
   __syncthreads();
   return of_lanes<WARPS>(warps[threadIdx.x % WARPS].value, EACH * 32);
 }
-template <bool Once> KF_INLINE void read_part(const IN* x, bool aligned, uint4 (&kept)[ITEMS]) {
-  x += int64_t(blockIdx.x) * PART;
-#pragma unroll
-  for (int i = 0; i < ITEMS; ++i) kept[i] = fetch<Once>(vector_at(x, i * THREADS + int(threadIdx.x)), aligned);
-}
+template <class X> KF_INLINE X* vector_of_part(X* p, int i) { return vector_at(p + int64_t(blockIdx.x) * PART, i * THREADS + int(threadIdx.x)); }
 // Of the block's part. Where a sum overflows, as its mean need not, the part is read again, and scaled before it is added.
-KF_INLINE Moments of_part(const IN* x, bool aligned, const uint4 (&kept)[ITEMS]) {
-  const Moments m = of_block(moments_of<ITEMS>(kept));
+template <class F> KF_INLINE Moments of_part(const IN* x, bool aligned, F kept) {
+  const Moments m = of_block(moments_of<0, ITEMS>(kept));
   if (is_finite(m.mean)) return m;
   __syncthreads();
   Moments again = {0, 0};
@@ -50,7 +49,7 @@ KF_INLINE Moments of_part(const IN* x, bool aligned, const uint4 (&kept)[ITEMS])
     A sum = 0;
 #pragma unroll 1
     for (int i = 0; i < ITEMS; ++i) {
-      kf_vec<A, VEC> v = elements_of(fetch(vector_at(x + int64_t(blockIdx.x) * PART, i * THREADS + int(threadIdx.x)), aligned));
+      kf_vec<A, VEC> v = elements_of(fetch(vector_of_part(x, i), aligned));
 #pragma unroll
       for (int e = 0; e < VEC; ++e) v[e] = term(v[e]);
       sum += total<VEC>(v.at);
@@ -103,20 +102,15 @@ template <class W, class B> KF_INLINE Affine affine_of(const W* weight, const B*
 }
 KF_INLINE float inverse_root(float x) { return rsqrtf(x); }
 KF_INLINE double inverse_root(double x) { return rsqrt(x); }
-// kept is widened a second time here.
-KF_INLINE uint4 anew(uint4 v) { return {kf_anew(v.x), kf_anew(v.y), kf_anew(v.z), kf_anew(v.w)}; }
-KF_INLINE void write_part(IN* out, bool aligned, const uint4 (&kept)[ITEMS], A mean, A rstd, const Affine& by) {
-  out += int64_t(blockIdx.x) * PART;
+template <int I = 0, class F> KF_INLINE void write_part(IN* out, bool aligned, F kept, A mean, A rstd, const Affine& by) {
+  const A scale = rstd * by.weight[I / RUN], shift = by.bias[I / RUN];
+  const kf_vec<A, VEC> v = elements_of(kept(Number<I>()));
+  kf_vec<A, VEC> y;
 #pragma unroll
-  for (int i = 0; i < ITEMS; ++i) {
-    const A scale = rstd * by.weight[i / RUN], shift = by.bias[i / RUN];
-    const kf_vec<A, VEC> v = elements_of(anew(kept[i]));
-    kf_vec<A, VEC> y;
-#pragma unroll
-    for (int e = 0; e < VEC; ++e) {
-      y[e] = (v[e] - mean) * scale;
-      if constexpr (!kf_same<BIAS, void>) y[e] += shift;
-    }
-    put<VEC, ONCE>(vector_at(out, i * THREADS + int(threadIdx.x)), y, aligned);
+  for (int e = 0; e < VEC; ++e) {
+    y[e] = (v[e] - mean) * scale;
+    if constexpr (!kf_same<BIAS, void>) y[e] += shift;
   }
+  put<VEC, ONCE>(vector_of_part(out, I), y, aligned);
+  if constexpr (I + 1 < ITEMS) write_part<I + 1>(out, aligned, kept, mean, rstd, by);
 }
