@@ -83,6 +83,15 @@ func (cudaNormRing) Build(c *card.Card, f propose.Facts, p Point) (card.Candidat
 	n.s.size("rows", n.rows)
 	n.s.size("pieces", pieces)
 	n.s.out("uint64_t", "words", "ws0")
+	group := groupNorms[c.Variants[0].Call.Overload]
+	n.constants["CHANNELS"] = "1"
+	if group {
+		n.constants["CHANNELS"] = "channels"
+	}
+	n.constants["TWO"] = boolean(group && everyVariant(c, func(call card.Call) bool {
+		area := areaOf(call)
+		return area%int64(k.vector()) == 0 && area >= bytes/int64(itemSizes[k.dtype])
+	}))
 	n.constants["ITEMS"], n.constants["ODD"] = strconv.Itoa(ringItems(f, p["THREADS"], p["DEPTH"])), "0"
 	kernel := launch("kf_main", teams+" * "+pieces, p["THREADS"]+32, n.s)
 	kernel.Cooperative = true

@@ -7,8 +7,8 @@
 //	clerk     joins what the team told of row k - 1           | barrier | tells the team of row k
 //
 // so that what a block tells has the time of a whole turn to reach the others. Threads look at no slots but their own, and there is one barrier a turn.
-// Bound: copy of the bytes. 32 groups of 8.4 MB on an H200: a turn moves 2 x 64 KB a multiprocessor, 4.0 us at 4.2 TB/s; its instructions take 2.5 us
-// (1,000 a warp, of 17), and of two rows in flight (128 KB) 32 KB would do for that rate. Predicted: 32 turns and 8 us at both ends, 138 us.
+// Bound: copy of the bytes. 32 groups of 8.4 MB on an H200: a turn moves 2 x 64 KB a multiprocessor, 4.0 us at 4.2 TB/s; its instructions take 2.0 us
+// (800 a warp, of 17), and of two rows in flight (128 KB) 32 KB would do for that rate. Predicted: 32 turns and 8 us at both ends, 138 us.
 // Works for: contiguous rows of whole vectors, DEPTH of which fit the shared memory of a team; weight and bias of any floating type or absent; no double. A
 // group of a group norm is a row.
 // Parameters the tree may change: THREADS (workers), UNROLL (vectors that are written together), DEPTH, TEAMS (at most), ONCE (outputs do not stay in the L2).
@@ -48,6 +48,31 @@ struct Lanes {
 template <int N, class F> KF_INLINE void vectors_of(int count, F f, int i = 0) {
   for (; i + N <= count; i += N) f(i, Together<N>());
   if constexpr (N > 1) vectors_of<N / 2>(count, f, i);
+}
+// TWO: planes are no shorter than pieces, so that a piece lies in one channel or two, the second one from element `border` of the row on. What they make of
+// (x - mean) * rstd are two numbers each, of a turn and not of a vector.
+struct Ends {
+  A scale[2], shift[2];
+  int border;
+};
+template <class P> KF_INLINE A parameter(const P* p, int channel, A missing) {
+  if constexpr (kf_same<P, void>) return missing; else return A(kf_of(p[channel]));
+}
+template <class W, class B> KF_INLINE Ends ends_of(const W* weight, const B* bias, int start, int first, int channels, const kf_divider<INDEX>& area) {
+  const int before = int(area.quotient(start)), next = first + kf_least(before + 1, channels - 1);
+  return {{parameter(weight, first + before, A(1)), parameter(weight, next, A(1))},
+          {parameter(bias, first + before, A(0)), parameter(bias, next, A(0))}, (before + 1) * int(area.size)};
+}
+KF_INLINE kf_vec<A, VEC> scaled(const kf_vec<A, VEC>& v, A mean, const Ends& ends, int at) {
+  const bool second = at >= ends.border;
+  const A scale = second ? ends.scale[1] : ends.scale[0], shift = second ? ends.shift[1] : ends.shift[0];
+  kf_vec<A, VEC> y;
+#pragma unroll
+  for (int e = 0; e < VEC; ++e) {
+    y[e] = (v[e] - mean) * scale;
+    if constexpr (!kf_same<BIAS, void>) y[e] += shift;
+  }
+  return y;
 }
 // What a block tells of a piece, whose count all know: the mean, and the squares with their sign set. It is never zero, and all in one word.
 KF_INLINE uint64_t told(const Moments& m) { return uint64_t(__float_as_uint(m.mean)) << 32 | __float_as_uint(m.squares) | 0x80000000u; }
@@ -117,6 +142,10 @@ KF_KERNEL(THREADS + 32, 1) void kf_main(
   };
   for (int k = 0; k < DEPTH - 1; ++k) ask_row(k);
   for (int k = 0; k <= turns; ++k) {
+    const INDEX row = team + (k > 0 ? k - 1 : 0) * teams;  // that is written
+// @channel
+    Ends ends = {};
+    if constexpr (TWO) ends = ends_of(weight, bias, piece.first, first, int(CHANNELS), area);
     if (k < turns) {
       kf_wait_groups<DEPTH - 2>();  // for row k
       Moments m = {0, 0, 0};
@@ -135,8 +164,8 @@ KF_KERNEL(THREADS + 32, 1) void kf_main(
       continue;
     }
     const A mean = found[(k - 1) % 2].mean, rstd = found[(k - 1) % 2].rstd;
-    const INDEX row = team + (k - 1) * teams;
-// @channel
+    ends.scale[0] *= rstd;
+    ends.scale[1] *= rstd;
     T* o = out + data_of(k - 1);
     const int next = k - 1 + DEPTH;
     vectors_of<UNROLL>(mine, [&](int i, auto together) {
@@ -145,8 +174,11 @@ KF_KERNEL(THREADS + 32, 1) void kf_main(
       for (int u = 0; u < together.count; ++u) v[u] = place_of(k - 1, i + u);
       kf_vec<A, VEC> y[together.count];  // all before the first is written: weights may not be asked for behind a store
 #pragma unroll
-      for (int u = 0; u < together.count; ++u)
-        y[u] = normed<false>(elements_of(v[u]), mean, rstd, weight, bias, piece.first + ((i + u) * THREADS + t) * VEC, first, area, aligned);
+      for (int u = 0; u < together.count; ++u) {
+        const int at = piece.first + ((i + u) * THREADS + t) * VEC;
+        if constexpr (TWO) y[u] = scaled(elements_of(v[u]), mean, ends, at);
+        else y[u] = normed<false>(elements_of(v[u]), mean, rstd, weight, bias, at, first, area, aligned);
+      }
 #pragma unroll
       for (int u = 0; u < together.count; ++u) put<VEC, ONCE>(vector_at(o, (i + u) * THREADS + t), y[u], aligned);
       if (next < turns) {
