@@ -6,6 +6,7 @@ It refuses to choose one: `_settings.compiler` does.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -17,7 +18,7 @@ _ROOM = 4 << 20  # with less free the disk is to blame, and not the compiler
 _NAME_ANOTHER = "name another one with KERNELFORGE_CXX"
 
 
-_NEEDED = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")  # of the environment: a compiler has no use for keys
+_NEEDED = ("PATH", "LD_LIBRARY_PATH")  # of the environment: a compiler has no use for keys
 _good: set[str] = set()  # compilers that passed in this process
 
 
@@ -36,14 +37,7 @@ def tried(compiler: str) -> tuple[str, str] | None:
         source.write_text('extern "C" int probe(int x) { return x + 1; }\n')
         options = ["-std=c++20", "-O3", "-march=native", "-fPIC", "-shared"]
         try:
-            done = subprocess.run(
-                [compiler, *options, str(source), "-o", str(library)],
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_SECONDS,
-                env={k: os.environ[k] for k in _NEEDED if k in os.environ} | {"LC_ALL": "C"},
-            )
+            done = _ran([compiler, *options, str(source), "-o", str(library)], folder)
         except subprocess.TimeoutExpired:
             return f"`{compiler}` does not answer within {_SECONDS} s", _NAME_ANOTHER
         except (OSError, subprocess.SubprocessError) as e:
@@ -56,3 +50,24 @@ def tried(compiler: str) -> tuple[str, str] | None:
     if free is not None and free < _ROOM:
         return f"`{compiler}` fails: {ended}", "set TMPDIR to a folder of yours with free space"
     return f"`{compiler}` fails: {ended}", f"it must know C++20 and -march=native; {_NAME_ANOTHER}"
+
+
+def _ran(command: list[str], folder: str) -> subprocess.CompletedProcess[str]:
+    """Run a compiler whose temporary files lie in a folder. Where this process is interrupted, all that the compiler has started ends."""
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        process_group=0,
+        env={k: os.environ[k] for k in _NEEDED if k in os.environ} | {"LC_ALL": "C", "TMPDIR": folder},
+    )
+    with process:
+        try:
+            said, wrong = process.communicate(timeout=_SECONDS)
+        except BaseException:
+            if process.poll() is None:  # its number is still its own
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, said, wrong)

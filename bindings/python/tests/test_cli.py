@@ -174,7 +174,7 @@ def test_doctor_survives_a_compiler_that_hangs_or_cannot_be_run(monkeypatch, err
         raise error
 
     monkeypatch.setenv("KERNELFORGE_CXX", "g++")
-    monkeypatch.setattr(_cxx.subprocess, "run", run)
+    monkeypatch.setattr(_cxx, "_ran", run)
     check = _doctor._compiler()
     assert check.ok is False
     assert re.search(words, check.found)

@@ -4,6 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import time
+from pathlib import Path
 
 import pytest
 
@@ -109,6 +112,39 @@ def test_a_compiler_that_compiles_nothing_is_told_first(net, unmeasured, tmp_pat
     monkeypatch.setattr(_cxx, "tried", lambda compiler: asked.append(compiler))
     assert _cxx.trouble("passes") is _cxx.trouble("passes") is None
     assert asked == ["passes"]
+
+
+def test_a_compiler_that_is_tried_while_somebody_interrupts_leaves_nothing(tmp_path, monkeypatch):
+    """g++ killed alone left the files of its linker, and a linker that worked on."""
+    program, scratch, told = tmp_path / "g++", tmp_path / "scratch", tmp_path / "told"
+    scratch.mkdir()
+    program.write_text(
+        f'#!/bin/sh\ntouch "$TMPDIR/half.o"\nsleep 300 &\necho $! > {told}.new; mv {told}.new {told}\nwait\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+    def interrupt(*_):
+        if not told.exists():  # the program has not come so far
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            return
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _cxx.tried(str(program))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert list(scratch.iterdir()) == []
+    state = Path(f"/proc/{told.read_text().strip()}/stat")
+    end = time.monotonic() + 10
+    while state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] != "Z":
+        assert time.monotonic() < end, "what the compiler had started works on"
+        time.sleep(0.01)
 
 
 def test_a_compiler_on_a_full_disk_is_not_blamed(tmp_path, monkeypatch):
