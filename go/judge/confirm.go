@@ -53,6 +53,13 @@ func (j *Judge) confirm(ctx context.Context, c *card.Card, open *opened, f Final
 	}
 	j.lease.Lock()
 	defer j.lease.Unlock()
+	tools, err := j.underSanitizerOf(ctx, c, open, f.Candidate, compiled.Image)
+	if err != nil {
+		return Confirmation{}, err
+	}
+	if tools != nil {
+		defer tools.kill()
+	}
 	var exact bool
 	err = twice(func() (err error) {
 		exact, err = j.judgeAgain(ctx, c, open, f.Candidate, compiled.Image, variant)
@@ -61,7 +68,7 @@ func (j *Judge) confirm(ctx context.Context, c *card.Card, open *opened, f Final
 	if err != nil {
 		return Confirmation{}, err
 	}
-	sanitized, err := j.sanitize(ctx, c, open, f.Candidate, compiled.Image)
+	sanitized, err := j.sanitize(ctx, c, open, f.Candidate, tools)
 	if err != nil {
 		return Confirmation{}, err
 	}

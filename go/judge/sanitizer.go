@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -17,7 +18,7 @@ import (
 	"github.com/kernelforge/kernelforge/go/worker"
 )
 
-// The gate `sanitizer`: a finalist on a device runs once on every input of its card in a worker under each tool of NVIDIA's compute-sanitizer, which
+// The gate `sanitizer`: a finalist on a device runs once on every input of one variant in a worker under each tool of NVIDIA's compute-sanitizer, which
 // sees what values alone do not show: a race on shared memory that came out right, an element of global memory that was read before it was written.
 // Where there is no such program, that is told in the evidence; nothing else depends on it.
 
@@ -46,62 +47,73 @@ type tooled struct{ found, why string }
 type underTools struct {
 	plan  Plan
 	image []byte
-	limit time.Duration // of a run without a tool
+	limit time.Duration // of a run
 	cases []Case
 }
 
-// sanitize runs a finalist under every tool that works here, and says in words what was run. A finding is the candidate's failure. A candidate is run
-// once, on all variants of its card: what it does wrong on one, it does.
-func (j *Judge) sanitize(ctx context.Context, c *card.Card, open *opened, candidate card.Candidate, image []byte) (string, error) {
-	if j.sanitizer == nil || j.off(GateSanitizer) {
-		return "", nil
+// underSanitizerOf begins to run a finalist under every tool that works here: the workers start while it is judged again. Nil where that is not asked
+// for, or known. It runs on all inputs of the card's smallest variant: a tool takes a hundred times as long, and a block does there what it does anywhere.
+func (j *Judge) underSanitizerOf(ctx context.Context, c *card.Card, open *opened, candidate card.Candidate, image []byte) (*tooling, error) {
+	if j.sanitizer == nil || j.off(GateSanitizer) || j.config.Sanitizer == "" {
+		return nil, nil
 	}
-	if j.config.Sanitizer == "" {
-		return "compute-sanitizer: not on this machine", nil
-	}
-	if said, ok := open.sanitized[candidate.ID]; ok {
-		return said.words, said.err
+	if _, known := open.sanitized[candidate.ID]; known {
+		return nil, nil
 	}
 	defer j.account.since(partSanitizer, time.Now())
 	if err := j.tryTools(ctx, c, open); err != nil {
-		return "", err
+		return nil, err
 	}
-	var runs []underTools
-	for _, v := range c.Variants {
-		run := underTools{plan: j.plan(c, v, candidate, open.prepared.Align[v.ID]), image: image, limit: runLimit(v)}
-		for _, k := range open.prepared.Cases {
-			if k.Variant == v.ID && k.Kind != "exhaustive" { // all values of a type take no other way than some
-				run.cases = append(run.cases, k)
-			}
+	v := slices.MinFunc(c.Variants, func(a, b card.Variant) int { return cmp.Compare(a.Bytes, b.Bytes) })
+	run := underTools{plan: j.plan(c, v, candidate, open.prepared.Align[v.ID]), image: image, limit: sanitizerSlowdown * runLimit(v)}
+	for _, k := range open.prepared.Cases {
+		if k.Variant == v.ID && k.Kind != "exhaustive" { // all values of a type take no other way than some
+			run.cases = append(run.cases, k)
 		}
-		runs = append(runs, run)
 	}
-	said, err := j.run(ctx, c, open, j.usable.working, runs)
+	return j.tooling(ctx, c, open, j.usable.working, run), nil
+}
+
+// sanitize ends what was begun, and says in words what was run. A finding is the candidate's failure.
+func (j *Judge) sanitize(ctx context.Context, c *card.Card, open *opened, candidate card.Candidate, begun *tooling) (string, error) {
+	switch {
+	case j.sanitizer == nil || j.off(GateSanitizer):
+		return "", nil
+	case j.config.Sanitizer == "":
+		return "compute-sanitizer: not on this machine", nil
+	case begun == nil:
+		said := open.sanitized[candidate.ID]
+		return said.words, said.err
+	}
+	defer j.account.since(partSanitizer, time.Now())
+	said, err := begun.end(ctx, func(k Case) error {
+		_, err := j.referee.Check(ctx, c.ID, nil, &Poison{Case: k.ID})
+		return err
+	})
 	if err != nil {
 		return "", err
 	}
 	var clean []string
-	left := slices.Clone(j.usable.broken)
+	words := slices.Clone(j.usable.broken)
 	var failed error
-	for _, tool := range j.usable.working {
-		switch at := said[tool]; {
+	for _, t := range begun.tools {
+		switch at := said[t.name]; {
 		case at.found != "" && failed == nil:
-			failed = fail(GateSanitizer, card.Crash, "compute-sanitizer %s: %s", tool, at.found)
+			failed = fail(GateSanitizer, card.Crash, "compute-sanitizer %s: %s", t.name, at.found)
 		case at.why != "": // it works on a kernel of ours: this candidate takes too long or too much under it
-			left = append(left, fmt.Sprintf("%s could not be run: %s", tool, at.why))
+			words = append(words, fmt.Sprintf("%s could not be run: %s", t.name, at.why))
 		default:
-			clean = append(clean, tool)
+			clean = append(clean, t.name)
 		}
 	}
 	if len(clean) > 0 {
-		left = append([]string{strings.Join(clean, ", ") + " clean"}, left...)
+		words = append([]string{strings.Join(clean, ", ") + " clean"}, words...)
 	}
-	words := "compute-sanitizer: " + strings.Join(left, "; ")
 	if open.sanitized == nil {
 		open.sanitized = map[string]sanitized{}
 	}
-	open.sanitized[candidate.ID] = sanitized{words, failed}
-	return words, failed
+	open.sanitized[candidate.ID] = sanitized{"compute-sanitizer: " + strings.Join(words, "; "), failed}
+	return open.sanitized[candidate.ID].words, failed
 }
 
 // usableTools are the tools that work on this machine, and what is wrong with the others, in words.
@@ -127,7 +139,7 @@ func (j *Judge) tryTools(ctx context.Context, c *card.Card, open *opened) error 
 	}
 	only := open.prepared.Cases[0]
 	only.Slots = []Slot{only.Slots[0], only.Slots[0]} // in place: its output is its input, of which it writes nothing
-	said, err := j.run(ctx, c, open, tools, []underTools{{controlPlan(), image, runFloor, []Case{only}}})
+	said, err := j.tooling(ctx, c, open, tools, underTools{controlPlan(), image, sanitizerSlowdown * runFloor, []Case{only}}).end(ctx, func(Case) error { return nil })
 	if err != nil {
 		return err
 	}
@@ -155,79 +167,91 @@ func controlPlan() Plan {
 				Args: []card.SpecArg{{Slot: "input"}, {Slot: "ws0"}}}}}}
 }
 
-// run runs plans once on each of their cases in workers below tools, side by side, and lets the workers end so that the reports are whole. The cases are
-// the referee's: it fills their outputs before each.
-func (j *Judge) run(ctx context.Context, c *card.Card, open *opened, tools []string, runs []underTools) (map[string]tooled, error) {
-	all := make([]*tool, len(tools))
-	each := func(do func(*tool)) {
-		var done sync.WaitGroup
-		for _, t := range all {
-			done.Go(func() {
-				if t.err == nil {
-					do(t)
-				}
-			})
-		}
-		done.Wait()
-	}
-	for i, name := range tools {
-		all[i] = &tool{name: name, report: filepath.Join(j.scratch.Path, "sanitizer-"+name+".log")}
-		_ = os.Remove(all[i].report) // of the finalist before
-	}
-	defer func() {
-		for _, t := range all {
-			if t.worker != nil {
-				t.worker.Kill()
-			}
-		}
-	}()
-	each(func(t *tool) { t.err = t.begin(ctx, j, c, open, runs) })
-	for i, run := range runs {
-		for _, k := range run.cases {
-			if _, err := j.referee.Check(ctx, c.ID, nil, &Poison{Case: k.ID}); err != nil {
-				return nil, fmt.Errorf("check: %w", err)
-			}
-			each(func(t *tool) {
-				_, t.err = t.worker.Run(ctx, sanitizerSlowdown*run.limit, t.kernels[i], slotsOf(k.Slots), worker.NoDirt, 0)
-			})
-		}
-	}
-	each(func(t *tool) {
-		if ending, ok := t.worker.(interface{ End(limit time.Duration) }); ok {
-			ending.End(loadLimit)
-		}
-	})
-	said := map[string]tooled{}
-	for _, t := range all {
-		said[t.name] = t.said()
-	}
-	return said, ctx.Err()
+// tooling is workers below tools, side by side, each with the same plan.
+type tooling struct {
+	tools []*tool
+	run   underTools
+	begun sync.WaitGroup
 }
 
 // tool is one of compute-sanitizer's with a worker below it.
 type tool struct {
 	name, report string
 	worker       runner
-	kernels      []int
+	kernel       int
 	err          error
 }
 
-func (t *tool) begin(ctx context.Context, j *Judge, c *card.Card, open *opened, runs []underTools) (err error) {
+// tooling starts them.
+func (j *Judge) tooling(ctx context.Context, c *card.Card, open *opened, names []string, run underTools) *tooling {
+	all := &tooling{run: run}
+	for _, name := range names {
+		t := &tool{name: name, report: filepath.Join(j.scratch.Path, "sanitizer-"+name+".log")}
+		_ = os.Remove(t.report) // of the finalist before
+		all.tools = append(all.tools, t)
+		all.begun.Go(func() { t.err = t.begin(ctx, j, c, open, run) })
+	}
+	return all
+}
+
+func (t *tool) begin(ctx context.Context, j *Judge, c *card.Card, open *opened, run underTools) (err error) {
 	if t.worker, err = j.sanitizer(ctx, t.name, t.report); err != nil {
 		return err
 	}
-	s := &session{runner: t.worker}
-	if err := s.use(ctx, c, open.prepared, open.prepared.ofRuns(c.Variants)); err != nil {
+	wanted := map[int]bool{}
+	for _, k := range run.cases {
+		for _, slot := range k.Slots {
+			wanted[slot.Buffer] = true
+		}
+	}
+	if err = (&session{runner: t.worker}).use(ctx, c, open.prepared, wanted); err != nil {
 		return err
 	}
-	for _, run := range runs {
-		kernel, err := t.worker.Load(ctx, sanitizerSlowdown*loadLimit, run.plan, run.image)
-		if err != nil {
-			return err
+	t.kernel, err = t.worker.Load(ctx, sanitizerSlowdown*loadLimit, run.plan, run.image)
+	return err
+}
+
+// end runs the plan once on each of its cases, which `poison` makes ready, and lets the workers end so that the reports are whole.
+func (a *tooling) end(ctx context.Context, poison func(Case) error) (map[string]tooled, error) {
+	defer a.kill()
+	a.begun.Wait()
+	for _, k := range a.run.cases {
+		if err := poison(k); err != nil {
+			return nil, fmt.Errorf("check: %w", err)
 		}
-		t.kernels = append(t.kernels, kernel)
+		a.each(func(t *tool) { _, t.err = t.worker.Run(ctx, a.run.limit, t.kernel, slotsOf(k.Slots), worker.NoDirt, 0) })
 	}
-	return nil
+	a.each(func(t *tool) {
+		if ending, ok := t.worker.(interface{ End(limit time.Duration) }); ok {
+			ending.End(loadLimit)
+		}
+	})
+	said := map[string]tooled{}
+	for _, t := range a.tools {
+		said[t.name] = t.said()
+	}
+	return said, ctx.Err()
+}
+
+// each does something with all that have not failed, at once.
+func (a *tooling) each(do func(*tool)) {
+	var done sync.WaitGroup
+	for _, t := range a.tools {
+		if t.err == nil {
+			done.Go(func() { do(t) })
+		}
+	}
+	done.Wait()
+}
+
+// kill ends the workers.
+func (a *tooling) kill() {
+	a.begun.Wait()
+	for _, t := range a.tools {
+		if t.worker != nil {
+			t.worker.Kill()
+		}
+	}
 }
 
 // said reads the report, whose errors are findings whatever became of the worker.
