@@ -360,14 +360,18 @@ template <int Left> KF_INLINE void kf_wait_groups() {
 
 // ---- indices -------------------------------------------------------------------------------------------------------------------------
 
-// Division by a size of the call. With 32-bit indices it is one multiplication: magic is ceil(2^62 / size), an argument of the kernel, and
+// Division by a size of the call. With 32-bit indices it is a multiplication: magic is ceil(2^62 / size), an argument of the kernel, and
 // exact for 0 <= i, size < 2^31 (Lemire, Kaser, Kurz 2019: the error i * (magic * size - 2^62) stays below 2^62).
 template <class Index> struct kf_divider {
   Index size;
   int64_t magic;
   KF_INLINE Index quotient(Index i) const {
-    if constexpr (sizeof(Index) == 4) return Index(__umul64hi(uint64_t(uint32_t(i)) << 2, uint64_t(magic)));
-    else return i / size;
+    if constexpr (sizeof(Index) == 4) {  // (i * magic) >> 62 of what has up to 93 bits, in two products of 32 bits
+      const uint64_t low = uint64_t(uint32_t(i)) * uint32_t(magic), high = uint64_t(uint32_t(i)) * uint32_t(uint64_t(magic) >> 32);
+      return Index((high + (low >> 32)) >> 30);
+    } else {
+      return i / size;
+    }
   }
   // The remainder, which is returned; i becomes the quotient.
   KF_INLINE Index split(Index& i) const {
