@@ -41,7 +41,8 @@ struct Lanes {
   KF_INLINE explicit Lanes(int mine) : count(A(mine)), all(kf_warp_fold(A(mine), kf_sum_of())), share(all > 0 ? count * kf_fast_reciprocal(all) : A(0)) {}
   KF_INLINE Moments operator()(const Moments& m) const {
     const A one = kf_shuffle(m.mean, 0), mean = one + kf_warp_fold((m.mean - one) * share, kf_sum_of());
-    return {all, mean, kf_warp_fold(m.squares + (m.mean - mean) * (m.mean - mean) * count, kf_sum_of())};
+    const A apart = count > 0 ? m.mean - mean : A(0);  // of a lane without elements the square may be infinite, and 0 times that
+    return {all, mean, kf_warp_fold(m.squares + apart * apart * count, kf_sum_of())};
   }
 };
 // Calls f(i, together) for the first `count` vectors of a thread: N of them together, in the end fewer.
