@@ -318,12 +318,17 @@ class Measure:
 
 
 def _tried(study: str) -> dict[str, Any]:
-    """Return the best candidate of each operator that was searched, and the words of the first ones that were refused."""
+    """Return the best candidate of each family of each operator that was searched, the best first, and the words of the first ones that were refused."""
     best, refused = [], []
     for run in _studies.load(study, None)["runs"]:
         judged = sorted(run["nodes"][1:], key=lambda n: n["cost"])  # node 0 is eager
-        good = [n for n in judged if n["status"] == "ok"][:1]
-        best += [{"op": run["overload"], **{k: n[k] for k in ("family", "params", "cost")}} for n in good]
+        good = dict[str, Any]()
+        for n in judged:
+            if n["status"] == "ok":
+                good.setdefault(n["family"], n)
+        best += [
+            {"op": run["overload"], **{k: n[k] for k in ("family", "params", "cost")}} for n in good.values()
+        ]
         for n in [n for n in judged if n["status"] != "ok"][:REFUSED]:
             words = _studies.node(study, run["card"], n["node"], None)["verdict"]["detail"][:300]
             refused.append({k: n[k] for k in ("family", "params", "status")} | {"detail": words})

@@ -40,9 +40,9 @@ const (
 	startLimit = 20 * time.Second
 )
 
-// keepMemory has a server's allocator keep what one compile has freed for the next, up to 256 MiB, instead of giving it back and taking it anew, page by
-// page: NVRTC takes and frees some 10 MB a compile.
-var keepMemory = []string{"MALLOC_ARENA_MAX=1", "MALLOC_MMAP_THRESHOLD_=33554432", "MALLOC_TOP_PAD_=16777216", "MALLOC_TRIM_THRESHOLD_=268435456"}
+// variables have a server's allocator keep what one compile has freed for the next, up to 256 MiB, instead of giving it back and taking it anew, page by
+// page: NVRTC takes and frees some 10 MB a compile. NVRTC's own cache is off: an image comes from its source, or from ours.
+var variables = []string{"CUDA_CACHE_DISABLE=1", "MALLOC_ARENA_MAX=1", "MALLOC_MMAP_THRESHOLD_=33554432", "MALLOC_TOP_PAD_=16777216", "MALLOC_TRIM_THRESHOLD_=268435456"}
 
 var jobLimit = worker.Limit{CPU: compile.CPULimit, Wall: compile.WallLimit}
 
@@ -211,7 +211,7 @@ func (p *Pool) give(s *server) {
 func (p *Pool) start(ctx context.Context, where []string) (*server, greeted, error) {
 	where = absolute(where)
 	command := exec.Command(p.config.Program, "compile-cuda")
-	command.Dir, command.Env = p.scratch, append(worker.Environment(p.scratch), keepMemory...)
+	command.Dir, command.Env = p.scratch, append(worker.Environment(p.scratch), variables...)
 	discard, err := worker.Furnish(command, p.room(where), p.scratch)
 	if err != nil {
 		return nil, greeted{}, card.Fail(card.CodeJudge, compile.ScratchHint, "compile: %w", err)

@@ -25,8 +25,12 @@ import (
 // tools are compute-sanitizer's, the most telling first.
 var tools = []string{"memcheck", "racecheck", "initcheck", "synccheck"}
 
-// sanitizerSlowdown is how much longer a run may take under a tool.
-const sanitizerSlowdown = 100
+// sanitizerSlowdown is how much longer a run may take under a tool, up to sanitizerLimit. What is large takes seconds, so the judge's patience says when no
+// further input is begun: blocks do on one what they do on the next.
+const (
+	sanitizerSlowdown = 100
+	sanitizerLimit    = 20 * time.Second
+)
 
 // counts are the last line of a tool's report: how many errors, or hazards.
 var counts = regexp.MustCompile(`(?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard)`)
@@ -65,7 +69,7 @@ func (j *Judge) underSanitizerOf(ctx context.Context, c *card.Card, open *opened
 		return nil, err
 	}
 	v := slices.MinFunc(c.Variants, func(a, b card.Variant) int { return cmp.Compare(a.Bytes, b.Bytes) })
-	run := underTools{plan: j.plan(c, v, candidate, open.prepared.Align[v.ID]), image: image, limit: sanitizerSlowdown * runLimit(v)}
+	run := underTools{plan: j.plan(c, v, candidate, open.prepared.Align[v.ID]), image: image, limit: min(sanitizerSlowdown*runLimit(v), sanitizerLimit)}
 	for _, k := range open.prepared.Cases {
 		if k.Variant == v.ID && k.Kind != "exhaustive" { // all values of a type take no other way than some
 			run.cases = append(run.cases, k)
@@ -86,7 +90,7 @@ func (j *Judge) sanitize(ctx context.Context, c *card.Card, open *opened, candid
 		return said.words, said.err
 	}
 	defer j.account.since(partSanitizer, time.Now())
-	said, err := begun.end(ctx, func(k Case) error {
+	said, err := begun.end(ctx, j.patience.tools, func(k Case) error {
 		_, err := j.referee.Check(ctx, c.ID, nil, &Poison{Case: k.ID})
 		return err
 	})
@@ -107,7 +111,11 @@ func (j *Judge) sanitize(ctx context.Context, c *card.Card, open *opened, candid
 		}
 	}
 	if len(clean) > 0 {
-		words = append([]string{strings.Join(clean, ", ") + " clean"}, words...)
+		told := strings.Join(clean, ", ") + " clean"
+		if begun.ran < len(begun.run.cases) {
+			told += fmt.Sprintf(" on %d of %d inputs", begun.ran, len(begun.run.cases))
+		}
+		words = append([]string{told}, words...)
 	}
 	if open.sanitized == nil {
 		open.sanitized = map[string]sanitized{}
@@ -139,7 +147,7 @@ func (j *Judge) tryTools(ctx context.Context, c *card.Card, open *opened) error 
 	}
 	only := open.prepared.Cases[0]
 	only.Slots = []Slot{only.Slots[0], only.Slots[0]} // in place: its output is its input, of which it writes nothing
-	said, err := j.tooling(ctx, c, open, tools, underTools{controlPlan(), image, sanitizerSlowdown * runFloor, []Case{only}}).end(ctx, func(Case) error { return nil })
+	said, err := j.tooling(ctx, c, open, tools, underTools{controlPlan(), image, sanitizerSlowdown * runFloor, []Case{only}}).end(ctx, 0, func(Case) error { return nil })
 	if err != nil {
 		return err
 	}
@@ -172,6 +180,7 @@ type tooling struct {
 	tools []*tool
 	run   underTools
 	begun sync.WaitGroup
+	ran   int // cases
 }
 
 // tool is one of compute-sanitizer's with a worker below it.
@@ -211,11 +220,12 @@ func (t *tool) begin(ctx context.Context, j *Judge, c *card.Card, open *opened, 
 	return err
 }
 
-// end runs the plan once on each of its cases, which `poison` makes ready, and lets the workers end so that the reports are whole.
-func (a *tooling) end(ctx context.Context, poison func(Case) error) (map[string]tooled, error) {
+// end runs the plan once on each of its cases, which `poison` makes ready, as far as the time goes, and lets the workers end so that the reports are whole.
+func (a *tooling) end(ctx context.Context, patience time.Duration, poison func(Case) error) (map[string]tooled, error) {
 	defer a.kill()
 	a.begun.Wait()
-	for _, k := range a.run.cases {
+	for start := time.Now(); a.ran < len(a.run.cases) && (a.ran == 0 || time.Since(start) < patience); a.ran++ {
+		k := a.run.cases[a.ran]
 		if err := poison(k); err != nil {
 			return nil, fmt.Errorf("check: %w", err)
 		}

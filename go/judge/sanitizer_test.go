@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/worker"
@@ -63,6 +64,7 @@ func TestAFinalistRunsUnderEveryToolOfTheSanitizer(t *testing.T) {
 		says      string
 	}{
 		"content":              {nil, true, "compute-sanitizer: memcheck, racecheck, initcheck, synccheck clean"},
+		"in a hurry":           {nil, true, "compute-sanitizer: memcheck, racecheck, initcheck, synccheck clean on 1 of "},
 		"finds a race":         {[]string{"$FINDS", "racecheck"}, false, "compute-sanitizer racecheck: Error: Race reported between Write access"},
 		"finds one anywhere":   {[]string{"$FINDS", "racecheck", "$AFTER", "0"}, true, "memcheck, initcheck, synccheck clean; racecheck does not work here: it complains about a kernel without a fault: Error: Race reported"},
 		"does not see the GPU": {[]string{"$DUMB", "initcheck"}, true, "synccheck clean; initcheck does not work here: its report has no count of errors: COMPUTE-SANITIZER Error: Target application terminated"},
@@ -70,6 +72,9 @@ func TestAFinalistRunsUnderEveryToolOfTheSanitizer(t *testing.T) {
 		b := onFakeDevice(t, nil)
 		withSanitizer(t, b, at.variables...)
 		b.referee.confirm = served(1.5, 0.01, 1)
+		if name != "in a hurry" {
+			b.judge.patience.tools = time.Minute
+		}
 		b.open(t)
 		for range 2 { // the second answer is the first's
 			got, err := b.judge.Confirm(t.Context(), b.card, []Finalist{{Node: 1, Candidate: deviceCandidate(right), Variant: "v0"}})
