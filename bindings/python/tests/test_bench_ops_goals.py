@@ -94,3 +94,9 @@ def test_the_readme_shows_a_result_only_where_there_is_one(bench, tmp_path):
     text = "\n".join(readme.ops(tmp_path))
     assert "kernelforge **1.41×**" in text and "ops-x.svg" in text
     assert "| topk 8 of 256, 4,096 rows | ≥ 8 | 1.2 | missed |" in text
+    # Of fewer than half of the cases the rows are shown, and no means.
+    data["summary"] = bench.goals.summary("cuda", data["rows"], 5)
+    (tmp_path / "ops-x.json").write_text(json.dumps(data))
+    text = "\n".join(readme.ops(tmp_path))
+    assert "2 of 5 calls are measured so far" in text and "missed" not in text and "ops-x.svg" not in text
+    assert "| topk8 float32 | " in text and " | 1.20× |" in text
