@@ -161,7 +161,7 @@ def order(target: str, names: Sequence[str]) -> list[str]:
 
 
 def judge(goal: Goal, rows: Sequence[Row], cases: int) -> dict[str, Any]:
-    """Return one line of the table: {"goal", "wanted", "at_most", "got", "met", "measured", "of"}; `met` is None until all of its cases are measured.
+    """Return one line of the table: {"goal", "wanted", "at_most", "got", "met", "measured", "of"} and, where they are named, "cases"; `met` is None until all of its cases are measured.
 
     cases: how many there are altogether, for goals over all rows.
 
@@ -182,6 +182,7 @@ def judge(goal: Goal, rows: Sequence[Row], cases: int) -> dict[str, Any]:
         "met": met,
         "measured": len(chosen),
         "of": of,
+        **({"cases": list(goal.cases)} if goal.cases else {}),
     }
 
 

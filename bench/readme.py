@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import counters
+
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 RESULTS = "<!-- results: made by bench/readme.py -->", "<!-- end of results -->"
@@ -112,10 +114,20 @@ def ops(folder: Path = ROOT / "bench" / "results") -> list[str]:
         for g in goals:
             got = "" if g["got"] is None else f"{g['got']:g}"
             sign = "≤" if g["at_most"] else "≥"
-            state = {True: "met", False: "missed", None: f"open: {g['measured']} of {g['of']} measured"}
+            state = {
+                True: "met",
+                False: "missed" + limits(g, data),
+                None: f"open: {g['measured']} of {g['of']} measured",
+            }
             lines.append(f"| {g['goal']} | {sign} {g['wanted']:g} | {got} | {state[g['met']]} |")
         lines += ["", "</details>"]
     return lines
+
+
+def limits(goal: dict[str, Any], data: dict[str, Any]) -> str:
+    """Return what the counters say of the one row that a goal is about; nothing where there are none (bench/counters.py)."""
+    rows = [r for r in data["rows"] if r["case"] in goal.get("cases", ()) and r.get("counters")]
+    return f": {counters.told(rows[0]['counters'])}" if len(rows) == 1 and goal["of"] == 1 else ""
 
 
 def begun(path: Path, data: dict[str, Any]) -> list[str]:
