@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import os
-import shutil
 import subprocess
 import sys
 import time
@@ -40,13 +38,6 @@ METRICS = {
 }
 
 Row = dict[str, Any]
-
-
-def find() -> str | None:
-    """Return the path of ncu, None where there is none: PATH first, then the toolkit's folder."""
-    toolkits = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    places = [os.environ.get("PATH", ""), *(os.path.join(t, "bin") for t in toolkits if t)]
-    return shutil.which("ncu", path=os.pathsep.join(places))
 
 
 def parse(text: str) -> list[Row]:
@@ -160,7 +151,9 @@ def main(words: list[str] | None = None) -> int:
     import models
     import ops
 
-    ncu = find()
+    from kernelforge import _needs
+
+    ncu = _needs.of_toolkit("ncu")
     if ncu is None:
         print(
             "read counters: no ncu in PATH, CUDA_HOME or /usr/local/cuda\nhint: install the CUDA toolkit's Nsight Compute",

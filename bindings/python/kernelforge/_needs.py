@@ -57,10 +57,15 @@ def tools(place: Place, program: str) -> dict[str, Any]:
 
 
 def sanitizer() -> str | None:
-    """Return the path of NVIDIA's compute-sanitizer, None where there is none: PATH first, then the toolkit's folder."""
+    """Return the path of NVIDIA's compute-sanitizer, None where there is none."""
+    return of_toolkit("compute-sanitizer")
+
+
+def of_toolkit(program: str) -> str | None:
+    """Return the path of a program of the CUDA toolkit, None where there is none: PATH first, then the toolkit's folder."""
     toolkits = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     places = [os.environ.get("PATH", ""), *(os.path.join(t, "bin") for t in toolkits if t)]
-    return shutil.which("compute-sanitizer", path=os.pathsep.join(places))
+    return shutil.which(program, path=os.pathsep.join(places))
 
 
 def lacking(card: dict[str, Any], place: Place) -> str:

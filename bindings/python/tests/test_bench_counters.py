@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kernelforge import _needs
+
 BENCH = Path(__file__).resolve().parents[3] / "bench"
 
 PAGE = """==PROF== Connected to process 7 (/usr/bin/python3)
@@ -75,10 +77,10 @@ def test_rows_of_missed_goals_come_first_and_the_file_is_kept(counters, tmp_path
 
 def test_without_ncu_or_rows_it_says_what_to_do(counters, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(counters, "find", lambda: None)
+    monkeypatch.setattr(_needs, "of_toolkit", lambda program: None)
     assert counters.main(["--out", str(tmp_path / "ops-x.json"), "--home", str(tmp_path)]) == 5
     assert "hint: install" in capsys.readouterr().err
-    monkeypatch.setattr(counters, "find", lambda: "/bin/false")
+    monkeypatch.setattr(_needs, "of_toolkit", lambda program: "/bin/false")
     assert counters.main(["--out", str(tmp_path / "ops-x.json"), "--home", str(tmp_path)]) == 5
     assert "has no rows" in capsys.readouterr().err
 
