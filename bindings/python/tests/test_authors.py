@@ -41,7 +41,7 @@ def mean_file(tmp_path):
 
 def _optimize(file, *more):
     options = ["--ops", "mean*", "--min-share", "0", "--processes", "0", "--study", "authored"]
-    return command("optimize", f"{file}:make", *options, "--json", *more)
+    return command("optimize", f"{file}:make", *options, "--json", *more, searched=True)
 
 
 def test_replies_become_candidates_and_bad_ones_visible_steps(mean_file, tmp_path):
@@ -102,6 +102,7 @@ def test_replies_become_candidates_and_bad_ones_visible_steps(mean_file, tmp_pat
             "again",
         ],
         *["--json", "--author", "replay:authored", "--candidates", "2"],
+        searched=True,
     )
     assert replayed.returncode == 0, replayed.stderr
     (second_run,) = _studies.load("again", None)["runs"]
