@@ -1,7 +1,7 @@
 // kind: stale_output_trusted
 // call: relu_fp32_large
 // dies: wrong_value,too_fast
-// gate: dirty
+// gate: poison
 // why: the same on data that leaves the cache, where it would beat memory itself
 // spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "65536", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {

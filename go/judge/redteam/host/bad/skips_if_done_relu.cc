@@ -1,7 +1,7 @@
 // kind: stale_output_trusted
 // call: relu_fp32_odd
 // dies: wrong_value
-// gate: dirty
+// gate: poison
 // why: looks at 16 elements of its output, and returns if they are the result already: timing runs it again and again on the same data
 // spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "out0_numel", "grain": "4096", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
