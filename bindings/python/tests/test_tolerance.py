@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from calling import call_of
+from kernelforge.referee import rule
 from kernelforge.referee.bounds import Bound, Finding, compare
 from kernelforge.referee.calls import map_tensors
 from kernelforge.referee.cases import Variant, bounds_of
@@ -61,6 +62,16 @@ class Judge:
     ) -> Iterator[tuple[str, Finding]]:
         for name, arguments, bounds in self.cases:
             yield name, compare(bounds, candidate(arguments, bounds))
+
+    def rough(self, candidate: Callable[[list[Any], list[Bound]], list[torch.Tensor]]) -> float:
+        """Return the largest relative error of a normal number against the rounded reference."""
+        worst, tiny = 0.0, torch.finfo(self.dtype).tiny
+        for _, arguments, bounds in self.cases:
+            for out, b in zip(candidate(arguments, bounds), bounds, strict=True):
+                best = b.best.double()
+                error = ((out.double() - best) / best).abs()[best.abs() >= tiny]
+                worst = max(worst, float(error.nan_to_num(0, 0, 0).amax(dim=None)) if error.numel() else 0.0)
+        return worst
 
     def algorithm(
         self, f: Callable[..., Any], compute: torch.dtype
@@ -186,7 +197,12 @@ def test_half_types_need_a_wider_accumulator(judge: Judge) -> None:
     if judge.dtype not in HALF or judge.overload.operator not in STEPS:
         pytest.skip("not a half type, or no steps to narrow")
     for name, f in judge.sample.good.items():
-        assert fails(judge, judge.algorithm(f, judge.dtype)), name
+        narrow = judge.algorithm(f, judge.dtype)
+        granted = rule.ENVELOPE[judge.dtype] * judge.rough(lambda a, b: run_eager(judge.overload, a))
+        if not fails(judge, narrow) and judge.rough(narrow) <= granted:
+            # gelu with AVX-512: Abramowitz and Stegun 7.1.26 is 1.5e-7 off, which is much of what is left of it far below zero.
+            pytest.skip(f"{name}: eager's own error is of that size on this processor")
+        assert fails(judge, narrow), name
 
 
 def _without_last(e: torch.Tensor) -> torch.Tensor:
