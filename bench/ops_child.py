@@ -322,13 +322,9 @@ def _tried(study: str) -> dict[str, Any]:
     best, refused = [], []
     for run in _studies.load(study, None)["runs"]:
         judged = sorted(run["nodes"][1:], key=lambda n: n["cost"])  # node 0 is eager
-        good = dict[str, Any]()
-        for n in judged:
-            if n["status"] == "ok":
-                good.setdefault(n["family"], n)
-        best += [
-            {"op": run["overload"], **{k: n[k] for k in ("family", "params", "cost")}} for n in good.values()
-        ]
+        good = {n["family"]: n for n in reversed(judged) if n["status"] == "ok"}  # the best is the last
+        for n in sorted(good.values(), key=lambda n: n["cost"]):
+            best.append({"op": run["overload"], **{k: n[k] for k in ("family", "params", "cost")}})
         for n in [n for n in judged if n["status"] != "ok"][:REFUSED]:
             words = _studies.node(study, run["card"], n["node"], None)["verdict"]["detail"][:300]
             refused.append({k: n[k] for k in ("family", "params", "status")} | {"detail": words})
