@@ -42,18 +42,13 @@ func (r *run) ahead(ctx context.Context, at *flight, now card.Candidate) {
 
 // proposalOf looks at what a flight has brought. Templates answer at once, so they are waited for: the flight that was just launched is the next one.
 func (r *run) proposalOf(ctx context.Context, f *flight) (p proposal, ok bool) {
-	if f.slow() || r.recording != nil {
-		select {
-		case p = <-f.proposal:
-		default:
-			return p, false
-		}
-	} else {
-		select {
-		case p = <-f.proposal:
-		case <-ctx.Done():
-			return p, false
-		}
+	if (f.slow() || r.recording != nil) && len(f.proposal) == 0 {
+		return p, false
+	}
+	select {
+	case p = <-f.proposal:
+	case <-ctx.Done():
+		return p, false
 	}
 	f.proposal <- p // it holds one, and only this goroutine takes
 	return p, true

@@ -102,8 +102,10 @@ func (j *Judge) sanitize(ctx context.Context, c *card.Card, open *opened, candid
 	var failed error
 	for _, t := range begun.tools {
 		switch at := said[t.name]; {
-		case at.found != "" && failed == nil:
-			failed = fail(GateSanitizer, card.Crash, "compute-sanitizer %s: %s", t.name, at.found)
+		case at.found != "":
+			if failed == nil { // the first tool is the most telling
+				failed = fail(GateSanitizer, card.Crash, "compute-sanitizer %s: %s", t.name, at.found)
+			}
 		case at.why != "": // it works on a kernel of ours: this candidate takes too long or too much under it
 			words = append(words, fmt.Sprintf("%s could not be run: %s", t.name, at.why))
 		default:
@@ -207,13 +209,7 @@ func (t *tool) begin(ctx context.Context, j *Judge, c *card.Card, open *opened, 
 	if t.worker, err = j.sanitizer(ctx, t.name, t.report); err != nil {
 		return err
 	}
-	wanted := map[int]bool{}
-	for _, k := range run.cases {
-		for _, slot := range k.Slots {
-			wanted[slot.Buffer] = true
-		}
-	}
-	if err = (&session{runner: t.worker}).use(ctx, c, open.prepared, wanted); err != nil {
+	if err = (&session{runner: t.worker}).use(ctx, c, open.prepared, buffersOf(run.cases)); err != nil {
 		return err
 	}
 	t.kernel, err = t.worker.Load(ctx, sanitizerSlowdown*loadLimit, run.plan, run.image)

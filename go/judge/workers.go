@@ -220,12 +220,17 @@ func (s *session) use(ctx context.Context, c *card.Card, prepared *Prepared, wan
 
 // ofRuns are the buffers of what some variants are run on, without those of their timing.
 func (p *Prepared) ofRuns(variants []card.Variant) map[int]bool {
+	return buffersOf(slices.DeleteFunc(slices.Clone(p.Cases), func(k Case) bool {
+		return !slices.ContainsFunc(variants, func(v card.Variant) bool { return v.ID == k.Variant })
+	}))
+}
+
+// buffersOf are the buffers of some cases.
+func buffersOf(cases []Case) map[int]bool {
 	found := map[int]bool{}
-	for _, k := range p.Cases {
-		if slices.ContainsFunc(variants, func(v card.Variant) bool { return v.ID == k.Variant }) {
-			for _, s := range k.Slots {
-				found[s.Buffer] = true
-			}
+	for _, k := range cases {
+		for _, s := range k.Slots {
+			found[s.Buffer] = true
 		}
 	}
 	return found
