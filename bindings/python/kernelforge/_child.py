@@ -101,6 +101,10 @@ class Child:
         """Return how it ended, after `line` was None: its exit code, or None if it was killed for its silence."""
         return None if self._late.is_set() else self._process.wait()
 
+    def ended(self) -> bool:
+        """Return whether it runs no more."""
+        return self._process.poll() is not None
+
     def talk(self) -> str:
         """Return what it wrote to standard error."""
         self._talk.seek(0)

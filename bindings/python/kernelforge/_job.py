@@ -295,6 +295,9 @@ class Job:
         """Return what carries out the tasks of the study, a context manager."""
         from .referee import Referee
 
+        # A search on a device likely finds winners, and a start ahead takes nothing there that is timed. Who brings candidates from outside may find
+        # none; and on the host the CPUs are what the start and the preparation both need.
+        ahead = self.place.cuda and not self.asked.attend
         return Referee(
             self.profile,
             self.forward,
@@ -302,6 +305,7 @@ class Job:
             model=self.model,
             inputs=self.inputs,
             place=self.place,
+            fresh=self.asked.processes if ahead else 0,
         )
 
     def account(self, outcome: _search.Outcome, begin: float) -> None:

@@ -1,9 +1,12 @@
-"""Winners in fresh processes: one that serves, one that crashes there, one that is wrong there; and what is told when no process starts."""
+"""Winners in fresh processes: one that serves, one that crashes there, one that is wrong there; what is told when no process starts; and processes that
+were started ahead."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +14,10 @@ import torch
 
 import packs
 from kernelforge import _fresh
-from kernelforge._place import HOST
+from kernelforge._job import Job
+from kernelforge._place import HOST, Place
+from kernelforge.referee import Referee, ruler
+from referee_worker import relu_card
 
 
 @pytest.fixture(autouse=True)
@@ -69,26 +75,58 @@ def test_a_process_that_does_not_start_is_told_and_blames_no_plan(tmp_path, monk
     monkeypatch.setattr(
         _fresh,
         "_start",
-        lambda task, threads: _fresh.Child(["-S", "-c", "raise SystemExit('no memory')"], {}),
+        lambda threads: _fresh.Child(["-S", "-c", "raise SystemExit('no memory')"], {}),
     )
     found = served(item, processes=2)
     assert (found["processes"], found["results"]) == (0, [])
     assert found["why"] == "a fresh process could not start: code 1, no memory"
 
 
-def test_processes_take_turns_until_the_seconds_are_spent(monkeypatch):
-    code = (
-        "import json, sys; turn = json.loads(sys.stdin.readline())\n"
-        "for p in turn['plans']:\n"
-        "  print(json.dumps({'begin': p}), flush=True)\n"
-        "  if p == 'p-bad': raise SystemExit(7)\n"
-        "  print(json.dumps({'plan': p, 'status': 'ok', 'detail': str(turn['seed']), 'eager_ns': [2.0], 'ours_ns': [1.0]}), flush=True)\n"
-        "print(json.dumps({'done': True}))"
-    )
-    monkeypatch.setattr(_fresh, "_start", lambda task, threads: _fresh.Child(["-S", "-c", code], {}))
-    plans = [{"plan": {"id": p, "threads": 1}, "image": ""} for p in ("p-good", "p-bad", "p-other")]
-    given = {"place": HOST, "blocks": 4, "seed": 3}
-    found = _fresh.serve(plans, processes=2, seconds=0.0, **given)
+# A process as `serve` sees it, without torch. It says whether every other one had opened its device before its turn.
+SCRIPT = """
+import glob, json, os, sys
+print(json.dumps({"has": "torch"}), flush=True)
+task = json.loads(sys.stdin.readline())["task"]
+open(f"{task}.{os.getpid()}", "w").close()
+print(json.dumps({"has": "device"}), flush=True)
+turn = json.loads(sys.stdin.readline())
+opened = len(glob.glob(task + ".*"))
+for p in turn["plans"]:
+    print(json.dumps({"begin": p}), flush=True)
+    if p == "p-bad": raise SystemExit(7)
+    told = {"seed": turn["seed"], "opened": opened, "pid": os.getpid()}
+    print(json.dumps({"plan": p, "status": "ok", "detail": json.dumps(told), "eager_ns": [2.0], "ours_ns": [1.0]}), flush=True)
+print(json.dumps({"done": True}))
+"""
+
+
+@pytest.fixture
+def scripted(monkeypatch) -> list[_fresh.Child]:
+    """Have processes run the script; return those that were started."""
+    started: list[_fresh.Child] = []
+
+    def start(threads: int) -> _fresh.Child:
+        started.append(_fresh.Child(["-S", "-c", SCRIPT], {}))
+        return started[-1]
+
+    monkeypatch.setattr(_fresh, "_start", start)
+    return started
+
+
+def some(*plans: str) -> list[dict[str, Any]]:
+    return [{"plan": {"id": p, "threads": 1}, "image": ""} for p in plans]
+
+
+GIVEN: dict[str, Any] = {"place": HOST, "blocks": 4, "seed": 3, "seconds": 0.0}
+
+
+def pids(found: dict[str, Any]) -> list[int]:
+    return [json.loads(r["detail"])["pid"] for r in found["results"]]
+
+
+def test_processes_take_turns_until_the_seconds_are_spent(scripted):
+    plans = some("p-good", "p-bad", "p-other")
+    found = _fresh.serve(plans, processes=2, **GIVEN)
     ended = [(r["plan"], r["process"], r["status"]) for r in found["results"]]
     # The first process ends at p-bad; the next two serve the others.
     assert ended == [
@@ -96,7 +134,112 @@ def test_processes_take_turns_until_the_seconds_are_spent(monkeypatch):
         ("p-bad", 0, "crash"),
         *[(p, turn, "ok") for turn in (1, 2) for p in ("p-good", "p-other")],
     ]
-    assert (found["processes"], found["why"]) == (2, "")
-    found = _fresh.serve(plans[:1], processes=3, seconds=1e-9, **given)
+    assert (found["processes"], found["why"], len(scripted)) == (2, "", 3)
+    found = _fresh.serve(plans[:1], processes=3, **(GIVEN | {"seconds": 1e-9}))
     assert found["processes"] == 1
     assert found["why"] == "no time was left after 1 of 3 fresh processes"
+
+
+def test_no_process_takes_its_turn_while_another_one_still_opens_its_device(scripted):
+    """The first once timed while the others started."""
+    found = _fresh.serve(some("p-good"), processes=4, **GIVEN)
+    assert [json.loads(r["detail"])["opened"] for r in found["results"]] == [4] * 4
+
+
+# ---- started ahead ----------------------------------------------------------------------------------------------
+
+
+def test_processes_that_wait_serve_and_no_others_are_started(scripted):
+    with _fresh.Ahead(3, 1) as ahead:
+        with ahead.starting():
+            assert len(scripted) == 3
+        with ahead.starting():  # of the next card
+            assert len(scripted) == 3
+        waited = [c._process.pid for c in scripted]
+        assert pids(_fresh.serve(some("p-good"), processes=3, ahead=ahead, **GIVEN)) == waited
+        assert len(scripted) == 3
+        again = _fresh.serve(some("p-good"), processes=1, ahead=ahead, **GIVEN)  # they have served
+        assert pids(again) == [c._process.pid for c in scripted[3:]]
+
+
+def test_a_process_that_waits_with_other_threads_or_has_ended_is_replaced(scripted):
+    with _fresh.Ahead(2, 2) as ahead:
+        with ahead.starting():
+            pass
+        found = _fresh.serve(some("p-good"), processes=2, ahead=ahead, **GIVEN)  # its plan wants one thread
+        assert found["processes"] == 2
+        assert not set(pids(found)) & {c._process.pid for c in scripted[:2]}
+    with _fresh.Ahead(2, 1) as ahead:
+        with ahead.starting():
+            pass
+        first, second = scripted[-2:]
+        first._process.kill()
+        first._process.wait()
+        found = _fresh.serve(some("p-good"), processes=2, ahead=ahead, **GIVEN)
+        assert (found["processes"], found["why"]) == (2, "")
+        assert pids(found) == [second._process.pid, scripted[-1]._process.pid]
+
+
+def test_what_waits_ends_with_its_owner_and_where_it_is_not_wanted_nothing_starts(scripted):
+    with _fresh.Ahead(2, 1) as ahead, ahead.starting():
+        pass
+    assert [c.ended() for c in scripted] == [True, True]
+    with _fresh.Ahead(0, 1) as ahead, ahead.starting():
+        pass
+    assert len(scripted) == 2
+
+
+def test_a_referee_has_real_ones_wait_from_its_first_card_on_until_it_is_left(tmp_path, monkeypatch):
+    started: list[_fresh.Child] = []
+    start = _fresh._start
+    monkeypatch.setattr(_fresh, "_start", lambda threads: started.append(start(threads)) or started[-1])
+    prepare = {"kind": "prepare", "card": "c-1", "seed": 3}
+    with Referee(relu_card(64, 1000), fresh=2) as referee:
+        assert started == []
+        referee.execute(prepare)
+        referee.execute(prepare)
+        assert [c.ended() for c in started] == [False, False]
+        # It has torch, but was told nothing and has opened nothing.
+        assert "libtorch_cpu" in Path(f"/proc/{started[0]._process.pid}/maps").read_text()
+        assert not [f for f in os.listdir(f"/proc/{started[0]._process.pid}/fd") if _is_device(started[0], f)]
+        task = {"kind": "confirm_fresh", "plans": [plan_of(tmp_path / "p", packs.RIGHT)], "processes": 1}
+        task["plans"][0]["plan"]["threads"] = torch.get_num_threads()
+        found = referee.execute(task | {"blocks": 4, "seed": 3, "seconds": 0.0})
+        assert (found["processes"], [r["status"] for r in found["results"]]) == (1, ["ok"])
+    assert [c.ended() for c in started] == [True, True]
+
+
+def _is_device(child: _fresh.Child, fd: str) -> bool:
+    return "nvidia" in os.readlink(f"/proc/{child._process.pid}/fd/{fd}")
+
+
+def test_a_rehearsal_takes_the_smallest_call_of_each_operator(tmp_path, monkeypatch):
+    item = plan_of(tmp_path / "p", packs.RIGHT)
+
+    def sized(rows: int, overload: str) -> dict[str, Any]:
+        plan = json.loads(json.dumps(item["plan"]).replace("64", str(rows)))
+        plan["call"]["overload"] = overload
+        return {**item, "plan": plan}
+
+    seen: list[tuple[str, list[int]]] = []
+    calls_of = ruler.calls_of
+
+    def watched(place, name, sets, pool=None):
+        seen.append((name, list(sets[0][0].shape)))
+        return calls_of(place, name, sets, pool)
+
+    monkeypatch.setattr(ruler, "calls_of", watched)
+    with torch.no_grad():
+        _fresh.rehearse([sized(n, o) for o in ("aten::relu", "aten::sigmoid") for n in (64, 8, 16)], HOST)
+    assert seen == [("aten::relu", [8, 1000]), ("aten::sigmoid", [8, 1000])]
+
+
+@pytest.mark.parametrize(
+    ("place", "attend", "processes", "ahead"),
+    [(Place(0), False, 3, 3), (Place(0), False, 0, 0), (Place(0), True, 3, 0), (HOST, False, 3, 0)],
+)
+def test_they_start_ahead_where_a_search_on_a_device_will_want_them(place, attend, processes, ahead):
+    job = Job.__new__(Job)
+    job.profile, job.forward, job.model, job.inputs = relu_card(64, 1000), None, None, None
+    job.place, job.asked = place, SimpleNamespace(seed=0, attend=attend, processes=processes)
+    assert job.referee()._ahead._processes == ahead

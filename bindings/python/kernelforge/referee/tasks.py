@@ -36,6 +36,7 @@ class Referee:
         seed: chance of `confirm_model`; the other tasks bring their own.
         model, inputs: as given to `profile`; with them the whole model's outputs are held against a float64 run.
         place: where the cards ran: buffers, references and comparisons are there.
+        fresh: processes for `confirm_fresh` that start beside the preparation of the first card, and wait; 0: they start when they are needed.
 
     Use it as a context manager: leaving it frees all shared memory.
     """
@@ -49,9 +50,11 @@ class Referee:
         model: Any = None,
         inputs: Any = None,
         place: Place = HOST,
+        fresh: int = 0,
     ) -> None:
         self._profile, self._forward, self._seed, self._place = profile, forward, seed, place
         self._model = None if forward is None else Model(forward, model, inputs, place)
+        self._ahead = _fresh.Ahead(fresh, 0 if place.cuda else torch.get_num_threads())
         self._open: dict[str, OpenCard] = {}
         self._controls: dict[
             tuple[str, int], Controls
@@ -71,6 +74,7 @@ class Referee:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._ahead.__exit__(*exc)
         self._place.wait()  # nothing may run on memory that is about to go
         self._open.clear()
 
@@ -104,7 +108,8 @@ class Referee:
             raise RefereeFault(f"prepare the card `{task['card']}`: the profile has no such card")
         self._open.pop(card["id"], None)
         began, off, key = time.monotonic(), task.get("off", ()), (card["id"], task["seed"])
-        opened = OpenCard(card, self._profile, task["seed"], self._place, off, self._controls.get(key))
+        with self._ahead.starting():
+            opened = OpenCard(card, self._profile, task["seed"], self._place, off, self._controls.get(key))
         self._open[card["id"]] = opened
         if not off:
             self._controls[key] = opened.controls
@@ -162,6 +167,7 @@ class Referee:
             blocks=task["blocks"],
             seed=task["seed"],
             seconds=task["seconds"],
+            ahead=self._ahead,
         )
 
     def _confirm_model(self, task: dict[str, Any]) -> dict[str, Any]:
