@@ -38,6 +38,7 @@ DEVICES = {"host": "cpu", "cuda": "cuda"}
 CALL_SECONDS = 120.0  # after which a call hangs; compiling one on a busy machine takes seconds
 START_SECONDS = 600.0  # to compile the plans
 LOST = 70  # exit code of a child whose device's context is of no more use
+ALONE_TRIES = 20  # of a call on a device, whether it is eager's own
 CHILDREN = 100  # that may crash before the run is given up
 
 # ---- the child ----------------------------------------------------------------------------------------------------------------------
@@ -70,7 +71,7 @@ def work(args: argparse.Namespace) -> int:
         return _alone(args)
     made = checker(args.target, args.few_templates)
     for number in range(args.first, args.calls, args.step):
-        print(json.dumps({"begin": number, "overload": made.overload_of(number)}), flush=True)
+        print(json.dumps({"begin": number, **made.about(args.seed, number)}), flush=True)
         try:
             found = made.check(args.seed, number)
         except Exception as e:  # a fault of the check: told, and no crash of what is checked
@@ -111,9 +112,14 @@ def _alone(args: argparse.Namespace) -> int:
     draft = guard_check.draft_of(
         guard_calls.bases(DEVICES[args.target]), DEVICES[args.target], args.seed, args.alone
     )
+    cuda = args.target == "cuda"
     with _ext.load().thread_off():
-        guard_check.look(guard_check.run(draft))
-    return LOST if args.target == "cuda" and _context_lost() else 0
+        # What a kernel of torch's meets beyond its tensors is chance: a device that faults at it may do so at another try.
+        for _ in range(ALONE_TRIES if cuda else 1):
+            guard_check.look(guard_check.run(draft))
+            if cuda and _context_lost():
+                return LOST
+    return 0
 
 
 # ---- the parent ---------------------------------------------------------------------------------------------------------------------
@@ -204,15 +210,21 @@ def _lane(
             raise RuntimeError(
                 f"fuzz the guard: the child ended with code {code} before its next call: {tail}"
             )
-        alone = ended(
-            subprocess.run(
-                [*command, "--alone", str(at["begin"])], capture_output=True, check=False
-            ).returncode
-        )
+        alone = eagers_own(args, [*command, "--alone", str(at["begin"])])
         what = f"no answer in {CALL_SECONDS:g} s" if hung else f"the process ended with code {code}"
         result.crash(lane, at, f"{what}: {tail}", again(args, at["begin"]), alone and not hung)
         if result.data["crashes"] > CHILDREN:
             raise RuntimeError(f"fuzz the guard: {result.data['crashes']} children crashed")
+
+
+def eagers_own(args: argparse.Namespace, command: Sequence[str]) -> bool:
+    """Return whether a call ends its process without any plan or hook; on a device also where each tensor has memory of its own, around which nothing is
+    mapped."""
+    apart = [{}, {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}] if args.target == "cuda" else [{}]
+    return any(
+        ended(subprocess.run(command, capture_output=True, check=False, env=os.environ | more).returncode)
+        for more in apart
+    )
 
 
 def ended(code: int) -> bool:

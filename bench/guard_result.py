@@ -75,7 +75,7 @@ class Result:
             op["calls"] += 1
             self.data["next"][lane] = begun["begin"] + len(self.data["next"])
             if not alone:
-                self.fail(begun["overload"], [], text, again)
+                self.fail(begun["overload"], begun.get("notes", []), text, again)
             self.save(now=True)
 
     def fail(self, overload: str, notes: list[str], detail: str, again: str) -> None:

@@ -122,9 +122,13 @@ func begin(ctx context.Context, config Config) (*Worker, error) {
 func (w *Worker) notGreeted(config Config, err error) error {
 	hint := "`kernelforge doctor` checks the worker and its runtime"
 	var fault *Fault
-	if errors.As(err, &fault) && fault.Hint != "" {
+	var lost *Lost
+	switch {
+	case errors.As(err, &fault) && fault.Hint != "":
 		hint = fault.Hint
-	} else if config.Tier > sandbox.Limits {
+	case errors.As(err, &lost) && lost.Early(): // twice, so that no wall is to blame
+		hint = "something outside ended it, twice: look at the memory limit of the machine or the container, and call again"
+	case config.Tier > sandbox.Limits:
 		hint = TierHint
 	}
 	said := ""

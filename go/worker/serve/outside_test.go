@@ -18,6 +18,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/worker"
 	"github.com/kernelforge/kernelforge/go/worker/kfr"
 	"github.com/kernelforge/kernelforge/go/worker/sandbox"
@@ -200,6 +201,42 @@ func TestASignalAtAnyMomentBlamesNobody(t *testing.T) {
 				t.Errorf("tier %d, %s after %s: %#v", tier, signal, moment, err)
 			}
 		}
+	}
+}
+
+// A worker that never comes to its first answer since it is killed each time: no wall of a tier is to blame.
+func TestWorkersThatAreKilledAtEachStartBlameNoWall(t *testing.T) {
+	config := hostConfig(t, sandbox.Walls)
+	atTier(t, config).Kill()
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if pid := child("serve"); pid != 0 {
+					_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
+				}
+			}
+		}
+	}()
+	var err error
+	for range 20 { // on a busy machine one may answer before it is hit
+		var w *worker.Worker
+		if w, err = worker.Start(t.Context(), config); err != nil {
+			break
+		}
+		w.Kill()
+	}
+	close(stop)
+	<-stopped
+	if err == nil {
+		t.Fatal("none was hit while it started")
+	}
+	if told := card.AsError(err); !strings.Contains(told.Hint, "memory limit") || !strings.Contains(told.Text, "SIGKILL") {
+		t.Errorf("%s; hint: %s", told.Text, told.Hint)
 	}
 }
 

@@ -34,5 +34,6 @@ def test_faults_on_a_device_are_contained():
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800, env=env)
     assert done.stdout, done.stderr
     found = json.loads(done.stdout)
-    assert [f"{r['name']}: {r['saw']}" for r in found["rows"] if not r["contained"]] == []
+    failed = [f"{r['name']}: {r['saw']}" for r in found["rows"] if not r["contained"]]
+    assert not failed, "\n".join(failed)
     assert found["faults"] == len(names)

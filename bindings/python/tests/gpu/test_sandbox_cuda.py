@@ -92,16 +92,15 @@ def test_a_kernel_is_judged_behind_walls(
 
 def test_a_start_behind_walls_costs_little() -> None:
     need_gpu()
-    taken: dict[int, float] = {}
-    for tier, row in _doctor_sandbox.tried(0).items():
-        if not row["holds"]:
-            continue
-        times = []
-        for _ in range(3):
+    rooms = {t: row["room"] if t else None for t, row in _doctor_sandbox.tried(0).items() if row["holds"]}
+    taken = dict.fromkeys(rooms, float("inf"))
+    for _ in range(10):  # the least of each tier, in turns: other tests may load the machine
+        for tier, room in rooms.items():
             began = time.monotonic()
-            with Worker(0, room=row["room"] if tier else None) as worker:
+            with Worker(0, room=room) as worker:
                 assert worker.hello["ok"], worker.hello
-                times.append(time.monotonic() - began)
-        taken[tier] = min(times)
+                taken[tier] = min(taken[tier], time.monotonic() - began)
+        if max(taken.values()) < taken[0] + 0.5:
+            break
     print("start to hello by tier:", {t: f"{s:.2f} s" for t, s in taken.items()})
     assert max(taken.values()) < taken[0] + 0.5
