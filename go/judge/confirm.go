@@ -53,10 +53,7 @@ func (j *Judge) confirm(ctx context.Context, c *card.Card, open *opened, f Final
 	}
 	j.lease.Lock()
 	defer j.lease.Unlock()
-	tools, err := j.underSanitizerOf(ctx, c, open, f.Candidate, compiled.Image)
-	if err != nil {
-		return Confirmation{}, err
-	}
+	tools := j.underSanitizerOf(ctx, c, open, f.Candidate, compiled.Image)
 	if tools != nil {
 		defer tools.kill()
 	}

@@ -55,8 +55,10 @@ type Judge struct {
 	workers   *workers
 	scratch   *Scratch
 	patience  patience
-	sanitizer underSanitizer // nil: the target has no such tool
-	usable    usableTools    // of the sanitizer; under the lease
+	sanitizer underSanitizer      // nil: the target has no such tool
+	tools     map[string]*workers // below each of its tools; under the lease, as the next two
+	tried     map[string]bool     // tools that were run on a kernel of ours
+	broken    brokenTools
 
 	quiet *sync.RWMutex // held for reading by compiles and starts, for writing by everything that is timed: a compiler beside it is noise
 	lease sync.Mutex    // held from a candidate's load to its last sample: one worker, or the referee, uses the machine
@@ -146,7 +148,7 @@ func New(config Config, referee Referee) (*Judge, error) {
 func assemble(config Config, referee Referee, on target, all *workers, scratch *Scratch) *Judge {
 	times := &account{}
 	return &Judge{config: config, referee: clockedReferee{referee, times}, account: times, target: on, workers: all, quiet: all.quiet, scratch: scratch, patience: usualPatience, cards: map[string]*opened{},
-		ahead: map[string]*begun{}}
+		ahead: map[string]*begun{}, tools: map[string]*workers{}, tried: map[string]bool{}, broken: brokenTools{}}
 }
 
 // off tells whether a test has switched a gate off.
@@ -209,6 +211,9 @@ func (j *Judge) Shutdown() {
 	j.lease.Lock()
 	defer j.lease.Unlock()
 	j.workers.shutdown()
+	for _, below := range j.tools {
+		below.shutdown()
+	}
 	j.target.close()
 	j.group.Wait()
 	j.scratch.Remove()

@@ -5,12 +5,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
@@ -20,7 +18,7 @@ import (
 
 // The gate `sanitizer`: a finalist on a device runs once on every input of one variant in a worker under each tool of NVIDIA's compute-sanitizer, which
 // sees what values alone do not show: a race on shared memory that came out right, an element of global memory that was read before it was written.
-// Where there is no such program, that is told in the evidence; nothing else depends on it.
+// Where there is no such program, that is told in the evidence; nothing else depends on it. How workers come below the tools is tooling.go's.
 
 // tools are compute-sanitizer's, the most telling first.
 var tools = []string{"memcheck", "racecheck", "initcheck", "synccheck"}
@@ -57,16 +55,12 @@ type underTools struct {
 
 // underSanitizerOf begins to run a finalist under every tool that works here: the workers start while it is judged again. Nil where that is not asked
 // for, or known. It runs on all inputs of the card's smallest variant: a tool takes a hundred times as long, and a block does there what it does anywhere.
-func (j *Judge) underSanitizerOf(ctx context.Context, c *card.Card, open *opened, candidate card.Candidate, image []byte) (*tooling, error) {
+func (j *Judge) underSanitizerOf(ctx context.Context, c *card.Card, open *opened, candidate card.Candidate, image []byte) *tooling {
 	if j.sanitizer == nil || j.off(GateSanitizer) || j.config.Sanitizer == "" {
-		return nil, nil
+		return nil
 	}
 	if _, known := open.sanitized[candidate.ID]; known {
-		return nil, nil
-	}
-	defer j.account.since(partSanitizer, time.Now())
-	if err := j.tryTools(ctx, c, open); err != nil {
-		return nil, err
+		return nil
 	}
 	v := slices.MinFunc(c.Variants, func(a, b card.Variant) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	run := underTools{plan: j.plan(c, v, candidate, open.prepared.Align[v.ID]), image: image, limit: min(sanitizerSlowdown*runLimit(v), sanitizerLimit)}
@@ -75,7 +69,7 @@ func (j *Judge) underSanitizerOf(ctx context.Context, c *card.Card, open *opened
 			run.cases = append(run.cases, k)
 		}
 	}
-	return j.tooling(ctx, c, open, j.usable.working, run), nil
+	return j.tooling(ctx, c, open, j.broken.others(tools), run)
 }
 
 // sanitize ends what was begun, and says in words what was run. A finding is the candidate's failure.
@@ -97,19 +91,24 @@ func (j *Judge) sanitize(ctx context.Context, c *card.Card, open *opened, candid
 	if err != nil {
 		return "", err
 	}
-	var clean []string
-	words := slices.Clone(j.usable.broken)
+	if err := j.tryTools(ctx, c, open, said); err != nil {
+		return "", err
+	}
+	var clean, words []string
 	var failed error
-	for _, t := range begun.tools {
-		switch at := said[t.name]; {
+	for _, name := range tools {
+		at := said[name]
+		switch why, broken := j.broken[name]; {
+		case broken:
+			words = append(words, fmt.Sprintf("%s does not work here: %s", name, why))
 		case at.found != "":
 			if failed == nil { // the first tool is the most telling
-				failed = fail(GateSanitizer, card.Crash, "compute-sanitizer %s: %s", t.name, at.found)
+				failed = fail(GateSanitizer, card.Crash, "compute-sanitizer %s: %s", name, at.found)
 			}
 		case at.why != "": // it works on a kernel of ours: this candidate takes too long or too much under it
-			words = append(words, fmt.Sprintf("%s could not be run: %s", t.name, at.why))
+			words = append(words, fmt.Sprintf("%s could not be run: %s", name, at.why))
 		default:
-			clean = append(clean, t.name)
+			clean = append(clean, name)
 		}
 	}
 	if len(clean) > 0 {
@@ -126,21 +125,23 @@ func (j *Judge) sanitize(ctx context.Context, c *card.Card, open *opened, candid
 	return open.sanitized[candidate.ID].words, failed
 }
 
-// usableTools are the tools that work on this machine, and what is wrong with the others, in words.
-type usableTools struct {
-	tried           bool
-	working, broken []string
-}
-
 // sanitized is what came of a candidate under the tools.
 type sanitized struct {
 	words string
 	err   error
 }
 
-// tryTools finds out, once, which tools work on this machine: those that are content with a kernel of ours that has no fault.
-func (j *Judge) tryTools(ctx context.Context, c *card.Card, open *opened) error {
-	if j.usable.tried {
+// brokenTools are the tools that are not content with a kernel of ours that has no fault, and what each says instead.
+type brokenTools map[string]string
+
+func (b brokenTools) others(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, is := b[name]; return is })
+}
+
+// tryTools finds out, once, which of the tools that are not content with a candidate work on this machine at all.
+func (j *Judge) tryTools(ctx context.Context, c *card.Card, open *opened, said map[string]tooled) error {
+	names := slices.DeleteFunc(slices.Clone(tools), func(name string) bool { return said[name] == tooled{} || j.tried[name] })
+	if len(names) == 0 {
 		return nil
 	}
 	image, err := j.target.control(ctx)
@@ -149,21 +150,22 @@ func (j *Judge) tryTools(ctx context.Context, c *card.Card, open *opened) error 
 	}
 	only := open.prepared.Cases[0]
 	only.Slots = []Slot{only.Slots[0], only.Slots[0]} // in place: its output is its input, of which it writes nothing
-	said, err := j.tooling(ctx, c, open, tools, underTools{controlPlan(), image, sanitizerSlowdown * runFloor, []Case{only}}).end(ctx, 0, func(Case) error { return nil })
+	control, err := j.tooling(ctx, c, open, names, underTools{controlPlan(), image, sanitizerSlowdown * runFloor, []Case{only}}).end(ctx, 0, func(Case) error { return nil })
 	if err != nil {
 		return err
 	}
-	for _, tool := range tools {
-		switch at := said[tool]; {
+	for _, name := range names {
+		j.tried[name] = true
+		switch at := control[name]; {
 		case at.found != "":
-			j.usable.broken = append(j.usable.broken, fmt.Sprintf("%s does not work here: it complains about a kernel without a fault: %s", tool, at.found))
+			j.broken[name] = "it complains about a kernel without a fault: " + at.found
 		case at.why != "":
-			j.usable.broken = append(j.usable.broken, fmt.Sprintf("%s does not work here: %s", tool, at.why))
+			j.broken[name] = at.why
 		default:
-			j.usable.working = append(j.usable.working, tool)
+			continue
 		}
+		j.tools[name].shutdown() // nobody takes what waits below it
 	}
-	j.usable.tried = true
 	return nil
 }
 
@@ -175,89 +177,6 @@ func controlPlan() Plan {
 		Spec: card.Spec{Schema: 1, Constants: map[string]string{}, Workspaces: []card.Workspace{{Bytes: strconv.Itoa(4 * cuda.ControlThreads)}},
 			Kernels: []card.Kernel{{Entry: "kf_main", Grid: []string{"1", "1", "1"}, Block: []string{strconv.Itoa(cuda.ControlThreads), "1", "1"}, Smem: "0",
 				Args: []card.SpecArg{{Slot: "input"}, {Slot: "ws0"}}}}}}
-}
-
-// tooling is workers below tools, side by side, each with the same plan.
-type tooling struct {
-	tools []*tool
-	run   underTools
-	begun sync.WaitGroup
-	ran   int // cases
-}
-
-// tool is one of compute-sanitizer's with a worker below it.
-type tool struct {
-	name, report string
-	worker       runner
-	kernel       int
-	err          error
-}
-
-// tooling starts them.
-func (j *Judge) tooling(ctx context.Context, c *card.Card, open *opened, names []string, run underTools) *tooling {
-	all := &tooling{run: run}
-	for _, name := range names {
-		t := &tool{name: name, report: filepath.Join(j.scratch.Path, "sanitizer-"+name+".log")}
-		_ = os.Remove(t.report) // of the finalist before
-		all.tools = append(all.tools, t)
-		all.begun.Go(func() { t.err = t.begin(ctx, j, c, open, run) })
-	}
-	return all
-}
-
-func (t *tool) begin(ctx context.Context, j *Judge, c *card.Card, open *opened, run underTools) (err error) {
-	if t.worker, err = j.sanitizer(ctx, t.name, t.report); err != nil {
-		return err
-	}
-	if err = (&session{runner: t.worker}).use(ctx, c, open.prepared, buffersOf(run.cases)); err != nil {
-		return err
-	}
-	t.kernel, err = t.worker.Load(ctx, sanitizerSlowdown*loadLimit, run.plan, run.image)
-	return err
-}
-
-// end runs the plan once on each of its cases, which `poison` makes ready, as far as the time goes, and lets the workers end so that the reports are whole.
-func (a *tooling) end(ctx context.Context, patience time.Duration, poison func(Case) error) (map[string]tooled, error) {
-	defer a.kill()
-	a.begun.Wait()
-	for start := time.Now(); a.ran < len(a.run.cases) && (a.ran == 0 || time.Since(start) < patience); a.ran++ {
-		k := a.run.cases[a.ran]
-		if err := poison(k); err != nil {
-			return nil, fmt.Errorf("check: %w", err)
-		}
-		a.each(func(t *tool) { _, t.err = t.worker.Run(ctx, a.run.limit, t.kernel, slotsOf(k.Slots), worker.NoDirt, 0) })
-	}
-	a.each(func(t *tool) {
-		if ending, ok := t.worker.(interface{ End(limit time.Duration) }); ok {
-			ending.End(loadLimit)
-		}
-	})
-	said := map[string]tooled{}
-	for _, t := range a.tools {
-		said[t.name] = t.said()
-	}
-	return said, ctx.Err()
-}
-
-// each does something with all that have not failed, at once.
-func (a *tooling) each(do func(*tool)) {
-	var done sync.WaitGroup
-	for _, t := range a.tools {
-		if t.err == nil {
-			done.Go(func() { do(t) })
-		}
-	}
-	done.Wait()
-}
-
-// kill ends the workers.
-func (a *tooling) kill() {
-	a.begun.Wait()
-	for _, t := range a.tools {
-		if t.worker != nil {
-			t.worker.Kill()
-		}
-	}
 }
 
 // said reads the report, whose errors are findings whatever became of the worker.

@@ -2,9 +2,13 @@ package judge
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,18 +16,20 @@ import (
 	"github.com/kernelforge/kernelforge/go/worker"
 )
 
-// sanitizerScript plays compute-sanitizer: it runs the worker below it, and one of its tools has something to say, of everything or of what comes
-// after the kernel on which the tools are tried; one may write no count.
+// sanitizerScript plays compute-sanitizer: it runs the worker below it, and one of its tools has something to say, of its runs up to one; one may write no
+// count. What waited and was not wanted is killed, and no run.
 const sanitizerScript = `#!/bin/sh
 [ "$1" = --tool ] && [ "$3" = --log-file ] && [ "$5" = --report-api-errors ] || exit 2
 tool=$2 report=$4
 shift 6
-echo "$tool" >> "$report.ran"
 "$@"
 ended=$?
+ran=$(dirname "$report")/ran-$tool
+echo "$tool" >> "$ran"
+number=$(wc -l < "$ran")
 {
   echo "========= COMPUTE-SANITIZER"
-  if [ "$tool" = "$FINDS" ] && [ $(wc -l < "$report.ran") -gt $AFTER ]; then
+  if [ "$tool" = "$FINDS" ] && [ $number -ge $FROM ] && [ $number -le $TO ]; then
     echo "========= Error: Race reported between Write access at kf_main+0x100 and Read access at kf_main+0x120"
     echo "========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)"
   elif [ "$tool" = "$DUMB" ]; then
@@ -35,39 +41,64 @@ ended=$?
 exit $ended
 `
 
+// starts are the workers below the tools that were begun, and how many are just starting.
+type starts struct {
+	mutex    sync.Mutex
+	begun    []*worker.Worker
+	starting atomic.Int64
+}
+
+func (s *starts) all() []*worker.Worker {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return slices.Clone(s.begun)
+}
+
 // withSanitizer has finalists run under the script, which is given its variables.
-func withSanitizer(t *testing.T, b *deviceBench, variables ...string) {
+func withSanitizer(t *testing.T, b *deviceBench, variables ...string) *starts {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "compute-sanitizer")
-	usual := []string{"$FINDS", "none", "$AFTER", "1", "$DUMB", "none"}
+	usual := []string{"$FINDS", "none", "$FROM", "1", "$TO", "1", "$DUMB", "none"}
 	script := strings.NewReplacer(append(variables, usual...)...).Replace(sanitizerScript) // of two for one variable the first counts
 	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	seen := &starts{}
 	b.judge.config.Sanitizer = program
 	b.judge.sanitizer = func(ctx context.Context, tool, report string) (runner, error) {
+		seen.starting.Add(1)
+		defer seen.starting.Add(-1)
 		below := b.config
 		below.Wrapper = wrapper(program, tool, report)
 		w, err := worker.Start(ctx, below)
 		if err != nil {
 			return nil, err
 		}
+		seen.mutex.Lock()
+		defer seen.mutex.Unlock()
+		seen.begun = append(seen.begun, w)
 		return w, nil
 	}
+	return seen
 }
 
+const rightOnDevice = "y[i] = (x[i] > 0 || x[i] != x[i]) ? x[i] : 0.0f;"
+
 func TestAFinalistRunsUnderEveryToolOfTheSanitizer(t *testing.T) {
-	right := deviceKernel("y[i] = (x[i] > 0 || x[i] != x[i]) ? x[i] : 0.0f;")
+	right := deviceKernel(rightOnDevice)
 	for name, at := range map[string]struct {
 		variables []string
 		accepted  bool
 		says      string
+		tried     string // a tool that was not content with the candidate, so that it was run on a kernel of ours too
 	}{
-		"content":              {nil, true, "compute-sanitizer: memcheck, racecheck, initcheck, synccheck clean"},
-		"in a hurry":           {nil, true, "compute-sanitizer: memcheck, racecheck, initcheck, synccheck clean on 1 of "},
-		"finds a race":         {[]string{"$FINDS", "racecheck"}, false, "compute-sanitizer racecheck: Error: Race reported between Write access"},
-		"finds one anywhere":   {[]string{"$FINDS", "racecheck", "$AFTER", "0"}, true, "memcheck, initcheck, synccheck clean; racecheck does not work here: it complains about a kernel without a fault: Error: Race reported"},
-		"does not see the GPU": {[]string{"$DUMB", "initcheck"}, true, "synccheck clean; initcheck does not work here: its report has no count of errors: COMPUTE-SANITIZER Error: Target application terminated"},
+		"content":      {nil, true, "compute-sanitizer: memcheck, racecheck, initcheck, synccheck clean", ""},
+		"in a hurry":   {nil, true, "compute-sanitizer: memcheck, racecheck, initcheck, synccheck clean on 1 of ", ""},
+		"finds a race": {[]string{"$FINDS", "racecheck"}, false, "compute-sanitizer racecheck: Error: Race reported between Write access", "racecheck"},
+		"finds one anywhere": {[]string{"$FINDS", "racecheck", "$TO", "9"}, true,
+			"memcheck, initcheck, synccheck clean; racecheck does not work here: it complains about a kernel without a fault: Error: Race reported", "racecheck"},
+		"does not see the GPU": {[]string{"$DUMB", "initcheck"}, true,
+			"synccheck clean; initcheck does not work here: its report has no count of errors: COMPUTE-SANITIZER Error: Target application terminated", "initcheck"},
 	} {
 		b := onFakeDevice(t, nil)
 		withSanitizer(t, b, at.variables...)
@@ -83,11 +114,11 @@ func TestAFinalistRunsUnderEveryToolOfTheSanitizer(t *testing.T) {
 			}
 		}
 		for _, tool := range tools {
-			times := 2 // on the kernel of ours, and on the candidate
-			if strings.Contains(at.says, tool+" does not work") {
-				times = 1
+			times := 1
+			if tool == at.tried {
+				times = 2
 			}
-			if ran, _ := os.ReadFile(filepath.Join(b.judge.scratch.Path, "sanitizer-"+tool+".log.ran")); string(ran) != strings.Repeat(tool+"\n", times) {
+			if ran, _ := os.ReadFile(filepath.Join(b.judge.scratch.Path, "ran-"+tool)); string(ran) != strings.Repeat(tool+"\n", times) {
 				t.Errorf("%s: %s ran %q (expected %d times)", name, tool, ran, times)
 			}
 		}
@@ -99,6 +130,95 @@ func TestAFinalistRunsUnderEveryToolOfTheSanitizer(t *testing.T) {
 	b.open(t)
 	if got, err := b.judge.Confirm(t.Context(), b.card, []Finalist{{Candidate: deviceCandidate(right), Variant: "v0"}}); err != nil || !got[0].Accepted {
 		t.Errorf("switched off: found %q, %v", got[0].Detail, err)
+	}
+}
+
+// A tool that does not work here says nothing of any finalist; one that does is tried on our kernel once, and what it finds is that finalist's alone.
+func TestWhatAToolFindsIsThatFinalists(t *testing.T) {
+	for name, at := range map[string]struct {
+		variables []string
+		roomy     bool
+		accepted  [4]bool
+		ran       int // racecheck
+	}{
+		"the second, tools started ahead": {[]string{"$FROM", "2", "$TO", "2"}, true, [4]bool{true, false, true, true}, 5},
+		"the second":                      {[]string{"$FROM", "2", "$TO", "2"}, false, [4]bool{true, false, true, true}, 5},
+		"the first and the third":         {[]string{"$FROM", "1", "$TO", "1", "-ge $FROM ] && [ $number -le $TO", "-eq 1 -o $number -eq 4"}, true, [4]bool{false, true, false, true}, 5},
+		"every one":                       {[]string{"$TO", "9"}, true, [4]bool{true, true, true, true}, 2},
+	} {
+		b := onFakeDevice(t, nil)
+		if at.roomy {
+			b.judge.target.(*deviceCompiler).device.MemoryBytes = roomyBytes
+		}
+		withSanitizer(t, b, append([]string{"$FINDS", "racecheck"}, at.variables...)...)
+		b.referee.confirm = served(1.5, 0.01, 1)
+		b.open(t)
+		for i, accepted := range at.accepted {
+			candidate := deviceCandidate(deviceKernel(strings.Repeat(" ", i) + rightOnDevice))
+			got, err := b.judge.Confirm(t.Context(), b.card, []Finalist{{Node: i, Candidate: candidate, Variant: "v0"}})
+			if err != nil || got[0].Accepted != accepted {
+				t.Errorf("%s: finalist %d: found %v %q, %v", name, i+1, got[0].Accepted, got[0].Detail, err)
+			}
+		}
+		if ran, _ := os.ReadFile(filepath.Join(b.judge.scratch.Path, "ran-racecheck")); strings.Count(string(ran), "\n") != at.ran {
+			t.Errorf("%s: racecheck ran %d times (expected %d)", name, strings.Count(string(ran), "\n"), at.ran)
+		}
+	}
+}
+
+func TestToolsOfTheNextFinalistStartAheadButNotBesideATiming(t *testing.T) {
+	b := onFakeDevice(t, nil)
+	b.judge.target.(*deviceCompiler).device.MemoryBytes = roomyBytes
+	seen := withSanitizer(t, b)
+	times := served(1.5, 0.01, 1)
+	b.referee.confirm = func(plan Plan, image string, blocks int, seed int64) (*Confirmed, error) {
+		if starting := seen.starting.Load(); starting != 0 {
+			t.Errorf("%d tools start while a plan is timed", starting)
+		}
+		return times(plan, image, blocks, seed)
+	}
+	if err := b.judge.Open(t.Context(), b.card, 5); err != nil {
+		t.Fatal(err)
+	}
+	confirm := func(node int) {
+		t.Helper()
+		candidate := deviceCandidate(deviceKernel(strings.Repeat(" ", node) + rightOnDevice))
+		got, err := b.judge.Confirm(t.Context(), b.card, []Finalist{{Node: node, Candidate: candidate, Variant: "v0"}})
+		if err != nil || !got[0].Accepted || !strings.Contains(got[0].Detail, "memcheck, racecheck, initcheck, synccheck clean") {
+			t.Fatalf("found %+v, %v", got, err)
+		}
+	}
+	waiting := func() []*worker.Worker { // those of the last finalist have ended
+		for _, tool := range tools {
+			below := b.judge.tools[tool]
+			if len(below.spares) != 1 {
+				t.Fatalf("%d workers wait below %s (expected 1)", len(below.spares), tool)
+			}
+			one := <-below.spares[0] // it may still start
+			below.spares[0] <- one
+		}
+		all := seen.all()
+		return all[len(all)-len(tools):]
+	}
+	confirm(1)
+	waiting()
+	confirm(2)
+	if got := len(seen.all()); got < 2*len(tools) || got > 3*len(tools) {
+		t.Errorf("%d workers were started for two finalists (expected four each, and four that wait)", got)
+	}
+	for _, w := range waiting() { // one that ends while it waits is replaced
+		w.Kill()
+	}
+	confirm(3)
+	waits := waiting()
+	if err := b.judge.Close(t.Context(), b.card.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.judge.Shutdown()
+	for _, w := range waits {
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", w.PID())); !os.IsNotExist(err) {
+			t.Errorf("worker %d is left below its tool: %v", w.PID(), err)
+		}
 	}
 }
 

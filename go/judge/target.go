@@ -43,6 +43,7 @@ type traits struct {
 	reuse      bool    // a worker that served a candidate which passed may serve the next
 	beside     bool    // a compile beside a measurement does not show in it: the device's own clock tells the time
 	telemetry  bool    // the worker reads the device's own sensors
+	roomy      bool    // contexts that only wait take next to nothing of the device's memory
 	rotate     bool    // a sample goes through all sets, so that none is left in a cache by the sample before
 	repeats    int     // in a search, of a case that is not its variant's first
 	thorough   int     // in a search, variants that are run on more than their first case, the heaviest ones
@@ -186,7 +187,8 @@ func (d *onDevice) traits() traits {
 		some          = 3  // variants: a network has a dozen of one operator, of which three take most of its time
 		quietBlocks   = 4  // events around replayed graphs differ by 0.1 to 1 %, clocks around calls on the host by ten times that
 	)
-	return traits{image: ".cubin", marginUS: deviceMarginUS, cacheBytes: d.device.L2Bytes, overheadUS: launchAndWait, launchUS: deviceLaunchUS, reuse: true, beside: true, telemetry: true, rotate: true, repeats: once,
+	return traits{image: ".cubin", marginUS: deviceMarginUS, cacheBytes: d.device.L2Bytes, overheadUS: launchAndWait, launchUS: deviceLaunchUS, reuse: true, beside: true, telemetry: true, rotate: true,
+		roomy: d.device.MemoryBytes >= roomyBytes, repeats: once,
 		thorough: some, blocks: quietBlocks}
 }
 
