@@ -9,7 +9,8 @@ A row is one call in several ways, interleaved in one process (ops_time.py): eag
 up after `--autotune-s`), a tuned library's kernel where one is installed, kernelforge (its own `optimize` on the call, served by the dispatcher; where
 eager is kept the row counts 1.00) and a copy. A child process works through the rows; one that crashes or hangs is ended, the row says in which step, and
 is measured once more without that step. The file is saved after each row. A row stays until `--fresh`, or `--stale` (those of other commits), or its
-machine is another; one that lacks a way that is asked for is measured again. `--devices 0,1` shares the rows among several GPUs.
+machine is another; one that lacks a way that is asked for is measured again. `--devices 0,1` shares the rows among several GPUs; `--lanes 3` measures
+three rows side by side on each: one compiles while another searches, and what is timed is timed alone (kernelforge/_turns.py).
 The exit code is 6 if rows are left.
 """
 
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import resumed
-from ops_process import Child, Ended
+from ops_process import Child, Ended, share
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
@@ -138,7 +139,11 @@ class Bench:
         for name in names:
             todo.put(name)
         devices: list[str | None] = list(self.args.devices.split(",")) if self.args.devices else [None]
-        lanes = [threading.Thread(target=self._lane, args=(todo, d), daemon=True) for d in devices]
+        every = [(d, n) for n in range(self.args.lanes) for d in devices]
+        lanes = [
+            threading.Thread(target=self._lane, args=(todo, *at, i, len(every)), daemon=True)
+            for i, at in enumerate(every)
+        ]
         for lane in lanes:
             lane.start()
         try:
@@ -153,8 +158,9 @@ class Bench:
             raise Broken(self._broken)
         return len(self.packs() if self.args.recheck else self.left())
 
-    def _lane(self, todo: queue.Queue[str], device: str | None) -> None:
-        """Work through cases in one child after the other, until none is left or the time is over."""
+    def _lane(self, todo: queue.Queue[str], device: str | None, lane: int, number: int, of: int) -> None:
+        """Work through cases in one child after the other, until none is left or the time is over. A lane has its own part of the processors: what one
+        compiles is not in the way of what another times."""
         child: Child | None = None
         work: Callable[[Child, str], None] = self._recheck if self.args.recheck else self._measure
         while time.monotonic() < self.until and not self._broken:
@@ -165,7 +171,7 @@ class Bench:
             done = False
             while not done:
                 try:
-                    child = child or self._child(device)
+                    child = child or self._child(device, lane, share(number, of))
                 except Ended as e:
                     self._broken = f"start a process that measures: {e.doing}: {e.why}"
                     return
@@ -182,9 +188,9 @@ class Bench:
         if child:
             child.end()
 
-    def _child(self, device: str | None) -> Child:
+    def _child(self, device: str | None, lane: int, cores: set[int]) -> Child:
         settings = self.settings()
-        child = Child(settings, device)
+        child = Child(settings, device, lane, cores)
         self._children.append(child)
         if settings["roof"]:
             rate = child.wait(START_S, "copy_gbs", "the copy's rate")
@@ -318,6 +324,12 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     add("--only", default="*", metavar="PATTERN", help="cases whose name holds this, or fits it with * and ?")
     add("--without", nargs="*", choices=WAYS, default=[], help="ways that are left out")
     add("--devices", default="", help="GPUs that share the rows, as 0,1 (default: the current one)")
+    add(
+        "--lanes",
+        type=int,
+        default=1,
+        help="rows side by side on each GPU, which take turns where they time (1)",
+    )
     add("--cases", type=Path, help="a file whose cases() returns other cases (ops_cases.Case)")
     add("--candidates", type=int, help="an operator, at most")
     add("--search-s", type=float, help="seconds of the search of a case")
@@ -337,6 +349,8 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     for key, value in DEFAULTS[args.target].items():
         if getattr(args, key) is None:
             setattr(args, key, value)
+    if args.lanes < 1 or (args.lanes > 1 and args.target == "host"):
+        parser.error(f"--lanes {args.lanes} (expected 1 or more; on the host 1: nobody takes turns there)")
     return args
 
 

@@ -8,7 +8,6 @@ What a call, a compiler or a candidate does to this process happens here, and be
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
 import importlib.util
 import json
@@ -18,7 +17,7 @@ import signal
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,10 @@ import ops_time
 import ops_tuned
 import torch
 from ops_cases import Case
-from ops_time import Way
+from ops_time import Late, Way, boxed
 
 import kernelforge
-from kernelforge import _ext, _roof, _studies
+from kernelforge import _ext, _roof, _studies, _turns
 from kernelforge._place import Place, place_of
 from kernelforge.errors import KernelForgeError
 
@@ -40,26 +39,6 @@ REFUSED = 3  # of an operator, whose words are kept
 VENDOR = "eager is kept: linear, convolution and attention stay with their libraries"
 
 Row = dict[str, Any]
-
-
-class Late(BaseException):
-    """The time of a box is over. Not an Exception: a compiler that catches those of its choices must not catch this."""
-
-
-@contextlib.contextmanager
-def boxed(seconds: float) -> Iterator[None]:
-    """Raise Late in the block when it takes longer, and again every second until it has ended."""
-
-    def late(*_: Any) -> None:
-        raise Late
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def plain(name: str) -> str:
@@ -105,10 +84,12 @@ class Measure:
         self.say(doing="eager")
         torch._dynamo.reset()
         with torch.inference_mode():
-            first = case.make(self.place.device)
-            outputs = case.call(*(x.clone() for x in first))
-            allocated = _size(outputs)
-            del outputs
+            with _turns.beside(self.place):
+                first = case.make(self.place.device)
+                outputs = case.call(*(x.clone() for x in first))
+                allocated = _size(outputs)
+                del outputs
+                self.place.wait()
             calls: dict[str, Callable[..., Any]] = {"eager": case.call}
             for word, mode in MODES.items():
                 if word not in why:
@@ -119,12 +100,14 @@ class Measure:
             tuned = ""
             if "tuned" not in why:
                 self.say(doing="tuned")
-                made, tuned, reason = ops_tuned.find(case.tuned, case.call, first, case.dtype)
+                with _turns.beside(self.place):
+                    made, tuned, reason = ops_tuned.find(case.tuned, case.call, first, case.dtype)
                 calls |= {"tuned": made} if made else {}
                 why |= {"tuned": reason} if reason else {}
             search = self._searched(case, first, why)
             self.say(doing="times")
-            timed = self._timed(case, first, calls, search["served"], allocated, why)
+            with _turns.alone(self.place):
+                timed = self._timed(case, first, calls, search["served"], allocated, why)
         kernelforge.restore()
         return {
             **timed,
@@ -176,7 +159,8 @@ class Measure:
         except KernelForgeError as e:
             return {"served": False, "why": first_line(e)}
         data = kernelforge.report().to_dict()
-        hits = hits_of(case, first)
+        with _turns.beside(self.place):
+            hits = hits_of(case, first)
         reasons = [r["why"] for r in data["rows"] if r.get("why")]
         return {
             "served": hits > 0,
@@ -286,7 +270,7 @@ class Measure:
             plans = kernelforge.apply(self.home / pack)
         except KernelForgeError as e:
             return {"recheck_ratio": None, "recheck_why": first_line(e)}
-        with torch.inference_mode():
+        with torch.inference_mode(), _turns.alone(self.place):
             first = case.make(self.place.device)
             allocated = _size(case.call(*(x.clone() for x in first)))
             if not hits_of(case, first):
@@ -380,9 +364,12 @@ def main() -> int:
     place = place_of("cuda" if settings["target"] == "cuda" else "cpu")
     _ext.load()
     cases = cases_of(settings["target"], settings["cases"])
+    if place.cuda:
+        ops_time.take_turns(place)
     with _ext.measuring():
         if settings["roof"]:
-            roof = _roof.measure(place)
+            with _turns.alone(place):
+                roof = _roof.measure(place)
             say(copy_gbs=roof.rates[-1])
         say(ready=True)
         for line in sys.stdin:

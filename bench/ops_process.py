@@ -35,11 +35,18 @@ class Ended(Exception):
         self.doing, self.why = doing, why
 
 
+def share(number: int, of: int) -> set[int]:
+    """Return the processors of one lane; all of them where there are fewer than lanes."""
+    cores = sorted(os.sched_getaffinity(0))
+    return set(cores[number::of]) if len(cores) >= of else set(cores)
+
+
 class Child:
     """A process of ops_child.py, on one device."""
 
-    def __init__(self, settings: dict[str, Any], device: str | None) -> None:
-        env = os.environ | {"KERNELFORGE_HOME": settings["home"] + (f"/device-{device}" if device else "")}
+    def __init__(self, settings: dict[str, Any], device: str | None, lane: int, cores: set[int]) -> None:
+        own = (f"/device-{device}" if device else "") + (f"/lane-{lane}" if lane else "")
+        env = os.environ | {"KERNELFORGE_HOME": settings["home"] + own}
         env |= {"TORCHINDUCTOR_CACHE_DIR": f"{settings['home']}/inductor", "PYTHONPATH": _paths()}
         env |= {"CUDA_VISIBLE_DEVICES": device} if device else {}
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the child
@@ -52,6 +59,7 @@ class Child:
             env=env,
             start_new_session=True,
         )
+        os.sched_setaffinity(self._process.pid, cores)
         self._lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 

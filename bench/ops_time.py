@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import random
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Any
 
 import torch
 
-from kernelforge import _ext, _measure
+from kernelforge import _ext, _measure, _turns
 from kernelforge._place import Place
 from kernelforge.referee.pool import sets_for
 
@@ -190,6 +191,42 @@ class Bench:
                     raise
                 raise NotCaptured((str(e).splitlines() or [type(e).__name__])[0]) from e
         return graph
+
+
+class Late(BaseException):
+    """The time of a box is over. Not an Exception: a compiler that catches those of its choices must not catch this."""
+
+
+@contextlib.contextmanager
+def boxed(seconds: float) -> Iterator[None]:
+    """Raise Late in the block when it takes longer, and again every second until it has ended."""
+
+    def late(*_: Any) -> None:
+        raise Late
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def take_turns(place: Place) -> None:
+    """Have Inductor time its choices while nobody else uses the device: other children of the bench may search there. What a compiled call runs once,
+    when it is compiled, is not kept apart: it is one call."""
+    from torch._inductor.runtime.benchmarking import benchmarker
+
+    def in_turn(timed: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with _turns.alone(place):
+                return timed(*args, **kwargs)
+
+        return wrapped
+
+    for name in ("benchmark", "benchmark_gpu"):
+        setattr(benchmarker, name, in_turn(getattr(benchmarker, name)))
 
 
 def compared(other: Sequence[float], ours: Sequence[float]) -> dict[str, float]:

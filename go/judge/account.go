@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/worker"
 )
 
@@ -19,6 +20,7 @@ const (
 	partRun       = "run"       // a candidate's runs for comparison
 	partCheck     = "check"     // comparisons and poison
 	partQuiet     = "quiet"     // waiting for starts and ends of processes, which nothing may be timed beside
+	partTurns     = "turns"     // waiting for other processes' judges on the device
 	partTime      = "time"      // timing a candidate
 	partEager     = "eager"     // timing eager
 	partTelemetry = "telemetry" // reading the device's sensors
@@ -55,6 +57,7 @@ func (j *Judge) Took() map[string]float64 {
 type clockedWorker struct {
 	runner
 	account *account
+	turns   *turns
 }
 
 func (c clockedWorker) Load(ctx context.Context, limit time.Duration, plan any, image []byte) (int, error) {
@@ -69,6 +72,7 @@ func (c clockedWorker) Unload(ctx context.Context, limit time.Duration, kernel i
 
 func (c clockedWorker) Run(ctx context.Context, limit time.Duration, kernel int, slots []worker.Slot, dirt worker.Dirt, before int) (float64, error) {
 	defer c.account.since(partRun, time.Now())
+	defer c.turns.beside(ctx)()
 	return c.runner.Run(ctx, limit, kernel, slots, dirt, before)
 }
 
@@ -86,10 +90,17 @@ func (c clockedWorker) Telemetry(ctx context.Context, limit time.Duration) (*wor
 type clockedReferee struct {
 	Referee
 	account *account
+	turns   *turns
+}
+
+func (c clockedReferee) Prepare(ctx context.Context, of *card.Card, seed int64) (*Prepared, error) {
+	defer c.turns.beside(ctx)()
+	return c.Referee.Prepare(ctx, of, seed)
 }
 
 func (c clockedReferee) Check(ctx context.Context, cardID string, compare *Compare, poison *Poison) (*Checked, error) {
 	defer c.account.since(partCheck, time.Now())
+	defer c.turns.beside(ctx)()
 	return c.Referee.Check(ctx, cardID, compare, poison)
 }
 
@@ -103,9 +114,15 @@ func (c clockedReferee) Confirm(ctx context.Context, cardID, variant string, pla
 	return c.Referee.Confirm(ctx, cardID, variant, plan, image, blocks, seed)
 }
 
-// hush takes the lock that is held while something is timed: starts and ends of processes are over then.
-func (j *Judge) hush() (unlock func()) {
-	defer j.account.since(partQuiet, time.Now())
+// hush takes what is held while something is timed: starts and ends of our processes are over then, and no other judge uses the device.
+func (j *Judge) hush(ctx context.Context) (unlock func()) {
+	began := time.Now()
 	j.quiet.Lock()
-	return j.quiet.Unlock
+	j.account.since(partQuiet, began)
+	defer j.account.since(partTurns, time.Now())
+	leave := j.turns.alone(ctx)
+	return func() {
+		leave()
+		j.quiet.Unlock()
+	}
 }

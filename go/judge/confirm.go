@@ -77,7 +77,7 @@ func (j *Judge) confirm(ctx context.Context, c *card.Card, open *opened, f Final
 	}
 	defer os.Remove(path)
 	confirmation := Confirmation{Variant: f.Variant, Node: f.Node, Plan: plan, Image: compiled.Image}
-	defer j.hush()()
+	defer j.hush(ctx)()
 	if err = j.sequence(ctx, &confirmation, path, open.seed, f.Tries); err == nil && sanitized != "" {
 		confirmation.Detail += "; " + sanitized
 	}

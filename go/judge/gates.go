@@ -124,7 +124,7 @@ func (j *Judge) begin(ctx context.Context, c *card.Card, open *opened, candidate
 		if err != nil {
 			return nil, err
 		}
-		t := &trial{judge: j, card: c, open: open, session: s, worker: clockedWorker{s.runner, j.account}, final: fresh, variants: variants, id: candidate.ID,
+		t := &trial{judge: j, card: c, open: open, session: s, worker: clockedWorker{s.runner, j.account, j.turns}, final: fresh, variants: variants, id: candidate.ID,
 			kernels: map[string]int{}, runUS: map[string]float64{}, names: bufferNames(c, open.prepared)}
 		served := s.used
 		s.ran(candidate.ID, fresh)

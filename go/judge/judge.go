@@ -43,6 +43,7 @@ type Config struct {
 	Device    int               // ordinal, as the user's process counts
 	UUID      string            // of the device that the ordinal means there; "" is not checked
 	Sanitizer string            // path of compute-sanitizer; "": the machine has none
+	Turns     string            // what the names of the device's two lock files begin with (turns.go); "": it is nobody else's
 	Variables map[string]string // of the user's process, as far as they decide which devices CUDA sees (worker.Config)
 }
 
@@ -61,6 +62,7 @@ type Judge struct {
 	broken    brokenTools
 
 	quiet *sync.RWMutex // held for reading by compiles and starts, for writing by everything that is timed: a compiler beside it is noise
+	turns *turns        // with other processes' judges on the device
 	lease sync.Mutex    // held from a candidate's load to its last sample: one worker, or the referee, uses the machine
 	mutex sync.Mutex    // guards cards and ahead
 	cards map[string]*opened
@@ -146,8 +148,8 @@ func New(config Config, referee Referee) (*Judge, error) {
 }
 
 func assemble(config Config, referee Referee, on target, all *workers, scratch *Scratch) *Judge {
-	times := &account{}
-	return &Judge{config: config, referee: clockedReferee{referee, times}, account: times, target: on, workers: all, quiet: all.quiet, scratch: scratch, patience: usualPatience, cards: map[string]*opened{},
+	times, turns := &account{}, newTurns(config.Turns)
+	return &Judge{config: config, referee: clockedReferee{referee, times, turns}, account: times, turns: turns, target: on, workers: all, quiet: all.quiet, scratch: scratch, patience: usualPatience, cards: map[string]*opened{},
 		ahead: map[string]*begun{}, tools: map[string]*workers{}, tried: map[string]bool{}, broken: brokenTools{}}
 }
 

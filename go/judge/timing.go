@@ -112,7 +112,7 @@ func (m measured) dropped() string {
 
 // time measures one variant in interleaved blocks, with no compile of ours beside it.
 func (t *trial) time(ctx context.Context, v card.Variant, least int) (measured, error) {
-	defer t.judge.hush()()
+	defer t.judge.hush(ctx)()
 	b := newBlocks(v, t)
 	var kept, all measuredBlocks
 	throttled, why := 0, ""

@@ -49,6 +49,7 @@ func (j *Judge) below(name string) *workers {
 type tooling struct {
 	tools []*tool
 	run   underTools
+	turns *turns
 	begun sync.WaitGroup
 	ran   int // cases
 }
@@ -63,7 +64,7 @@ type tool struct {
 
 // tooling begins with them.
 func (j *Judge) tooling(ctx context.Context, c *card.Card, open *opened, names []string, run underTools) *tooling {
-	all, ahead := &tooling{run: run}, 0
+	all, ahead := &tooling{run: run, turns: j.turns}, 0
 	if j.target.traits().roomy {
 		ahead = toolsAhead
 	}
@@ -110,7 +111,9 @@ func (a *tooling) end(ctx context.Context, patience time.Duration, poison func(C
 		if err := poison(k); err != nil {
 			return nil, fmt.Errorf("check: %w", err)
 		}
+		leave := a.turns.beside(ctx)
 		a.each(func(t *tool) { _, t.err = t.worker.Run(ctx, a.run.limit, t.kernel, slotsOf(k.Slots), worker.NoDirt, 0) })
+		leave()
 	}
 	a.each(func(t *tool) {
 		if ending, ok := t.worker.(interface{ End(limit time.Duration) }); ok {

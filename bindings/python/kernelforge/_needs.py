@@ -10,7 +10,7 @@ import os
 import shutil
 from typing import Any
 
-from . import _cxx, _nvrtc, _settings
+from . import _cxx, _nvrtc, _settings, _turns
 from ._place import Place
 from .errors import EnvironmentFault
 
@@ -51,6 +51,7 @@ def tools(place: Place, program: str) -> dict[str, Any]:
         "nvrtc": program,
         "device": place.ordinal,
         "uuid": place.uuid(),
+        "turns": _turns.path(place),
         **({"sanitizer": path} if (path := sanitizer()) else {}),
         "variables": {k: os.environ[k] for k in _VISIBLE if k in os.environ},
     }

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from . import _device_time, _ext, _roof, _table
+from . import _device_time, _ext, _roof, _table, _turns
 from ._amdahl import amdahl_speedup
 from ._cards import Site, cards_of, sites_of
 from ._device_time import Watched
@@ -155,7 +155,13 @@ def profile(model: Any, inputs: Any, *, forwards: int | None = None) -> Profile:
     forward = _named(forward_of(model, inputs))
     place = device_of(model, inputs)
     extension = _ext.load()
-    with _ext.measuring(), _eager(extension), place.current(), kept(model, inputs, place):
+    with (
+        _ext.measuring(),
+        _eager(extension),
+        place.current(),
+        kept(model, inputs, place),
+        _turns.alone(place),
+    ):
         for _ in range(_WARM):
             forward()
         forward_ms, count = _time(forward, forwards, place)

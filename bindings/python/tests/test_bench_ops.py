@@ -170,7 +170,7 @@ def test_a_step_that_ends_its_process_is_left_out_and_the_row_says_so(bench, tmp
         def end(self):
             asked.append("end")
 
-    begun._child = lambda device: Child()
+    begun._child = lambda *at: Child()
     begun.result["copy_gbs"] = 10.0
     assert begun.run() == 0
     saved = json.loads((tmp_path / "r.json").read_text())["rows"]
@@ -183,10 +183,19 @@ def test_a_step_that_ends_its_process_is_left_out_and_the_row_says_so(bench, tmp
     assert asked[-1] == "end"
 
 
+def test_lanes_have_processors_of_their_own_and_the_host_has_one(bench, tmp_path, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(7)))
+    shares = [bench.ops.share(n, 3) for n in range(3)]
+    assert sorted(c for s in shares for c in s) == list(range(7)) and min(map(len, shares)) == 2
+    assert bench.ops.share(1, 9) == set(range(7))
+    with pytest.raises(SystemExit):
+        bench.ops.arguments(["--target", "host", "--lanes", "2"])
+
+
 def test_a_bench_that_cannot_start_makes_no_rows(bench, tmp_path):
     begun = opened(bench, tmp_path)
 
-    def never(device):
+    def never(*at):
         raise bench.ops.Ended("start", "the process ended with code 1: ImportError: no torch")
 
     begun._child = never

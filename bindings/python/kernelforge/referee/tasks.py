@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from .. import _ext, _fresh
+from .. import _ext, _fresh, _turns
 from .._place import HOST, Place, attempt
 from ..errors import RefereeFault
 from .cases import Variant
@@ -160,20 +160,22 @@ class Referee:
 
     def _confirm_fresh(self, task: dict[str, Any]) -> dict[str, Any]:
         self._place.trim()
-        return _fresh.serve(
-            task["plans"],
-            place=self._place,
-            processes=task["processes"],
-            blocks=task["blocks"],
-            seed=task["seed"],
-            seconds=task["seconds"],
-            ahead=self._ahead,
-        )
+        with _turns.alone(self._place):
+            return _fresh.serve(
+                task["plans"],
+                place=self._place,
+                processes=task["processes"],
+                blocks=task["blocks"],
+                seed=task["seed"],
+                seconds=task["seconds"],
+                ahead=self._ahead,
+            )
 
     def _confirm_model(self, task: dict[str, Any]) -> dict[str, Any]:
         if self._forward is None or self._model is None:
             raise RefereeFault("confirm the whole model: this referee was made without a forward")
-        answer = confirm_model(self._forward, self._model, task["plans"], task["blocks"], self._seed)
+        with _turns.alone(self._place):
+            answer = confirm_model(self._forward, self._model, task["plans"], task["blocks"], self._seed)
         self._place.trim()
         return answer
 
