@@ -43,21 +43,21 @@ Json = dict[str, Any]
 class Section:
     """One program.
 
-    command: of the target, the seconds it may take, and the file of its own result.
+    command: of the target, the seconds it may take, the file of its own result, and how many processes may work side by side.
     file: the first part of that file's name; "": it has none.
     share: of the whole budget.
     fields: what it measures.
     done: whether an answer of a target is whole.
     """
 
-    command: Callable[[str, float, Path], Sequence[str]]
+    command: Callable[[str, float, Path, int], Sequence[str]]
     share: float
     fields: tuple[str, ...]
     done: Callable[[Json, str], bool] = lambda answer, target: True
     file: str = ""
 
 
-def _corpus(target: str, seconds: float, kept: Path) -> list[str]:
+def _corpus(target: str, seconds: float, kept: Path, jobs: int) -> list[str]:
     return [
         sys.executable,
         "-m",
@@ -68,10 +68,11 @@ def _corpus(target: str, seconds: float, kept: Path) -> list[str]:
         target,
         "--budget-s",
         f"{seconds:.0f}",
+        *(["--jobs", str(jobs)] if jobs > 1 else []),
     ]
 
 
-def _guard(target: str, seconds: float, kept: Path) -> list[str]:
+def _guard(target: str, seconds: float, kept: Path, jobs: int) -> list[str]:
     return [
         sys.executable,
         "bench/guard.py",
@@ -81,20 +82,21 @@ def _guard(target: str, seconds: float, kept: Path) -> list[str]:
         f"{seconds:.0f}",
         "--out",
         str(kept),
+        *(["--jobs", str(jobs)] if jobs > 1 else []),
     ]
 
 
-def _faults(target: str, seconds: float, kept: Path) -> list[str]:
+def _faults(target: str, seconds: float, kept: Path, jobs: int) -> list[str]:
     out = ["--out", str(kept), "--json"]
     return [sys.executable, "bench/faults.py", "--target", target, "--budget-s", f"{seconds:.0f}", *out]
 
 
-def _aa(target: str, seconds: float, kept: Path) -> list[str]:
+def _aa(target: str, seconds: float, kept: Path, jobs: int) -> list[str]:
     out = ["--out", str(kept)]
     return [sys.executable, "bench/timing.py", "--target", target, "--budget-s", f"{seconds:.0f}", *out]
 
 
-def _tiers(target: str, seconds: float, kept: Path) -> list[str]:
+def _tiers(target: str, seconds: float, kept: Path, jobs: int) -> list[str]:
     from kernelforge import _core, _nvrtc, _settings
 
     command = [str(_core.WORKER), "tiers", "--runtime", str(_core.RUNTIME)]
@@ -145,12 +147,12 @@ def last_object(text: str) -> Json | None:
     return None
 
 
-def measure(name: str, target: str, seconds: float, beside: Path) -> tuple[Json, Json]:
+def measure(name: str, target: str, seconds: float, beside: Path, jobs: int = 1) -> tuple[Json, Json]:
     """Run a section's program, its own result beside this one; return its fields, null where it has none, and how it went: done, why, command, seconds."""
     section = SECTIONS[name]
     nothing = dict.fromkeys(section.fields)
     kept = beside.with_name(f"{section.file or name}-{beside.name.removeprefix('trust-')}")
-    command = list(section.command(target, seconds, kept))
+    command = list(section.command(target, seconds, kept, jobs))
     said = " ".join(Path(c).name if os.path.isabs(c) else c for c in command)
     began = time.monotonic()
     how: Json = {"command": said, "done": False, "why": "", "seconds": 0.0}
@@ -240,6 +242,12 @@ def main() -> int:
     parser.add_argument("--target", choices=("host", "cuda"), default="host")
     parser.add_argument("--budget-s", type=float, default=3600.0)
     parser.add_argument("--only", choices=sorted(SECTIONS), nargs="+", help="run these sections")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        help="with --target cuda: processes side by side, of corpus and guard (1)",
+    )
     parser.add_argument("--fresh", action="store_true", help="run completed sections again")
     parser.add_argument("--commit", help="what the result says of the code, where there is no git")
     parser.add_argument("--out", "--output", type=Path, help="the result's file, trust-NAME.json")
@@ -249,7 +257,8 @@ def main() -> int:
     result = {
         "schema": 1,
         "made": "",
-        "command": f"python bench/trust.py --target {args.target} --budget-s {args.budget_s:g}",
+        "command": f"python bench/trust.py --target {args.target} --budget-s {args.budget_s:g}"
+        + (f" --jobs {args.jobs}" if args.jobs > 1 else ""),
         "commit": commit,
         "env": environment_of(args.target),
         **{f: result.get(f) for s in SECTIONS.values() for f in s.fields},
@@ -268,7 +277,7 @@ def main() -> int:
             result["sections"].setdefault(name, {"done": False, "why": "the budget ended first"})
             continue
         print(f"{name}: {seconds:.0f} s at most", file=sys.stderr, flush=True)
-        fields, how = measure(name, args.target, seconds, path)
+        fields, how = measure(name, args.target, seconds, path, args.jobs)
         kept = result["sections"].get(name, {})
         if any(v is not None for v in fields.values()) or not kept:
             result |= fields

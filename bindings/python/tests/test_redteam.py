@@ -41,6 +41,10 @@ def test_a_pattern_means_names_kinds_calls_and_gates(files):
         assert corpus.chosen(files, only), only
     with pytest.raises(UsageFault, match="no file fits"):
         corpus.chosen(files, "nothing_like_this")
+    parts = [corpus.chosen(files, part=(k, 7)) for k in range(1, 8)]
+    assert sorted(f["name"] for p in parts for f in p) == sorted(f["name"] for f in files)
+    calls = [{f["call"] for f in p} for p in parts]
+    assert sum(map(len, calls)) <= len(set().union(*calls)) + 6  # a call is opened in one part, or in two
     drawn = corpus.chosen(files, "", 20, 3)
     assert len(drawn) == 20 and drawn == corpus.chosen(files, "", 20, 3) != corpus.chosen(files, "", 20, 4)
 
@@ -167,3 +171,20 @@ def test_a_gate_that_is_off_lets_its_files_live(gate, alone, judged):
         if not left:
             return
     pytest.fail(f"never survived: {sorted(left)}: {told}")
+
+
+def test_processes_side_by_side_judge_parts_and_a_host_has_none(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("KERNELFORGE_HOME", str(tmp_path))
+    arguments = ["redteam", "--json", "--only", "spec_*"]
+    assert cli.main([*arguments, "--jobs", "2"]) == 2
+    capsys.readouterr()
+    for part in ("1/2", "2/2"):  # as processes of --jobs do, one after the other
+        done = subprocess.run(
+            [sys.executable, "-m", "kernelforge", *arguments, "--part", part],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    assert cli.main([*arguments, "--budget-s", "0.01"]) == 0  # nothing is left
+    assert json.loads(capsys.readouterr().out)["left"] == []

@@ -6,10 +6,15 @@ Exit code 4 when a bad kernel survived or a good one was refused, 6 when the bud
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
+import time
 from typing import Any
 
 from .. import _settings
+from .._child import end_with_parent
 from .._report import table
+from ..errors import UsageFault
 from . import options
 
 
@@ -30,6 +35,14 @@ def add(p: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds after which no file is begun; a later call goes on",
     )
+    p.add_argument(
+        "--jobs",
+        type=options.positive,
+        default=1,
+        metavar="N",
+        help="with --target cuda: N processes side by side, which take turns where they time (1)",
+    )
+    p.add_argument("--part", default="1/1", help=argparse.SUPPRESS)  # of --jobs: K/N
     p.add_argument("--fresh", action="store_true", help="judge again what this judge has judged before")
     p.add_argument("--list", action="store_true", help="list the files, and judge none")
 
@@ -43,12 +56,22 @@ def run(args: argparse.Namespace) -> int:
         options.emit(args, {"files": found}, "\n".join(table(["file", "kind", "call", "gate"], rows)))
         return 0
     place = _place(args)
+    k, n = map(int, args.part.split("/"))
+    if n > 1:
+        end_with_parent()
+    left = args.budget_s
+    if args.jobs > 1:
+        began = time.monotonic()
+        _side_by_side(args)
+        args.fresh = False  # what they have judged is
+        left = None if left is None else max(left - (time.monotonic() - began), 1e-3)
     found_all = redteam(
         args.target,
         only=args.only,
         sample=args.sample,
         seed=args.seed,
-        budget_s=args.budget_s,
+        part=(k, n),
+        budget_s=left,
         place=place,
         saved=_settings.read().data / f"redteam-{args.target}-{args.seed}.json",
         fresh=args.fresh,
@@ -58,6 +81,32 @@ def run(args: argparse.Namespace) -> int:
     if found_all["survived"] or found_all["false_rejects"]:
         return 4
     return 6 if found_all["left"] else 0
+
+
+def _side_by_side(args: argparse.Namespace) -> None:
+    """Have the corpus judged in parts by processes of this program, which save what they find; what one has left is judged by the caller."""
+    if args.target == "host":
+        raise UsageFault(
+            f"judge the corpus of the host with --jobs {args.jobs}: what is timed there would be timed beside other work",
+            hint="leave --jobs out",
+        )
+    command = [sys.executable, "-m", "kernelforge", "redteam", "--json", "--target", args.target]
+    command += ["--device", args.device, "--only", args.only, "--seed", str(args.seed)]
+    command += ["--sample", str(args.sample)] if args.sample else []
+    command += ["--budget-s", str(args.budget_s)] if args.budget_s else []
+    command += ["--fresh"] if args.fresh else []
+    parts = [
+        subprocess.Popen([*command, "--part", f"{k}/{args.jobs}"], stdout=subprocess.DEVNULL)
+        for k in range(1, args.jobs + 1)
+    ]
+    try:
+        for part in parts:
+            part.wait()
+    except BaseException:  # a Ctrl-C comes to them, too; they save and end
+        for part in parts:
+            part.terminate()
+            part.wait()
+        raise
 
 
 def _place(args: argparse.Namespace) -> Any:

@@ -39,13 +39,18 @@ def files(target: str) -> list[dict[str, Any]]:
 
 
 def chosen(
-    corpus: Sequence[dict[str, Any]], only: str = "", sample: int | None = None, seed: int = 0
+    corpus: Sequence[dict[str, Any]],
+    only: str = "",
+    sample: int | None = None,
+    seed: int = 0,
+    part: tuple[int, int] = (1, 1),
 ) -> list[dict[str, Any]]:
     """Return the files that are asked for.
 
     Args:
         only: a pattern of names, kinds, calls or gates: `bad/*`, `cache_*`, `add_fp32_odd`. "" takes all.
         sample: so many of them, drawn with the seed; None takes all.
+        part: (k, n): the k-th of n parts of these, whose files of one call stay together as far as parts of a size allow.
 
     Raises:
         UsageFault: the pattern fits nothing.
@@ -66,10 +71,14 @@ def chosen(
             f"judge the corpus with only=`{only}`: no file fits",
             hint="it is matched with names (`host/bad/*`), kinds (`partial_write`), calls (`add_fp32_odd`) and gates (`poison`)",
         )
-    if sample is None or sample >= len(fitting):
+    if sample is not None and sample < len(fitting):
+        drawn = random.Random(seed).sample(range(len(fitting)), sample)
+        fitting = [fitting[i] for i in sorted(drawn)]
+    if part == (1, 1):
         return fitting
-    drawn = random.Random(seed).sample(range(len(fitting)), sample)
-    return [fitting[i] for i in sorted(drawn)]
+    k, n = part
+    together = sorted(fitting, key=lambda f: str(f["call"]))
+    return together[(k - 1) * len(together) // n : k * len(together) // n]
 
 
 class Captured:
@@ -143,6 +152,7 @@ def redteam(
     only: str = "",
     sample: int | None = None,
     seed: int = 0,
+    part: tuple[int, int] = (1, 1),
     budget_s: float | None = None,
     off: Sequence[str] = (),
     place: Place = HOST,
@@ -155,7 +165,7 @@ def redteam(
 
     Args:
         target: "host" or "cuda".
-        only, sample, seed: which files; see `chosen`.
+        only, sample, seed, part: which files; see `chosen`.
         budget_s: seconds after which no file is begun; the same call goes on.
         off: gates that are switched off, for tests of the corpus itself. Never saved.
         place: where the calls run.
@@ -176,7 +186,7 @@ def redteam(
     Source: docs/security.md, `the corpus`.
     """
     began = time.monotonic()
-    wanted = chosen(files(target), only, sample, seed)
+    wanted = chosen(files(target), only, sample, seed, part)
     judge = identity()
     results = {} if off or fresh else _load(saved, judge)
     open_files = [f for f in wanted if f["name"] not in results]
