@@ -25,6 +25,7 @@ const (
 	partEager     = "eager"     // timing eager
 	partTelemetry = "telemetry" // reading the device's sensors
 	partSanitizer = "sanitizer"
+	partCount     = "count" // a run under ncu
 	partServe     = "serve" // finalists in the user's process
 )
 

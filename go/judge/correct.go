@@ -31,10 +31,11 @@ const (
 // must not be taken for it.
 const changedInput = "changed"
 
-// patience is what runs beyond the repeats may take, and beyond the first under the sanitizer's tools. 15 ms is what a search can spare for a candidate.
-type patience struct{ search, final, tools time.Duration }
+// patience is what runs beyond the repeats may take, and beyond the first under the sanitizer's tools, and one candidate under ncu. 15 ms is what a
+// search can spare for a candidate.
+type patience struct{ search, final, tools, count time.Duration }
 
-var usualPatience = patience{15 * time.Millisecond, time.Second, 2 * time.Second}
+var usualPatience = patience{15 * time.Millisecond, time.Second, 2 * time.Second, countLimit}
 
 // step is one run of a case.
 type step struct {

@@ -44,6 +44,7 @@ type Config struct {
 	UUID      string            // of the device that the ordinal means there; "" is not checked
 	Sanitizer string            // path of compute-sanitizer; "": the machine has none
 	Turns     string            // what the names of the device's two lock files begin with (turns.go); "": it is nobody else's
+	NCU       string            // path of Nsight Compute's ncu; "": the machine has none; NoCounters: it is not wanted
 	Variables map[string]string // of the user's process, as far as they decide which devices CUDA sees (worker.Config)
 }
 
@@ -60,6 +61,8 @@ type Judge struct {
 	tools     map[string]*workers // below each of its tools; under the lease, as the next two
 	tried     map[string]bool     // tools that were run on a kernel of ours
 	broken    brokenTools
+	wrapped   belowTool // nil: no tool may run a worker below it
+	counting  counting
 
 	quiet *sync.RWMutex // held for reading by compiles and starts, for writing by everything that is timed: a compiler beside it is noise
 	turns *turns        // with other processes' judges on the device
@@ -134,17 +137,29 @@ func New(config Config, referee Referee) (*Judge, error) {
 	config.Tier = tier
 	j := assemble(config, referee, made, all, scratch)
 	if config.Target == "cuda" && asked <= 0 { // the tools open what a confined process may not: where somebody asks for confinement, they do not run
+		j.wrapped = belowOf(config.worker(scratch.Path))
 		j.sanitizer = func(ctx context.Context, tool, report string) (runner, error) {
-			below := config.worker(scratch.Path)
-			below.Wrapper, below.Tier = wrapper(config.Sanitizer, tool, report), 0
-			w, err := worker.Start(ctx, below)
-			if err != nil {
-				return nil, err
-			}
-			return w, nil
+			return j.wrapped(ctx, wrapper(config.Sanitizer, tool, report))
 		}
 	}
 	return j, nil
+}
+
+// belowTool starts a worker below a tool's command line.
+type belowTool func(ctx context.Context, wrapper []string) (runner, error)
+
+// belowOf starts unconfined workers that are else as configured.
+func belowOf(config worker.Config) belowTool {
+	config.Tier = 0
+	return func(ctx context.Context, wrapper []string) (runner, error) {
+		below := config
+		below.Wrapper = wrapper
+		w, err := worker.Start(ctx, below)
+		if err != nil {
+			return nil, err
+		}
+		return w, nil
+	}
 }
 
 func assemble(config Config, referee Referee, on target, all *workers, scratch *Scratch) *Judge {

@@ -40,6 +40,9 @@ const mostTold = 4096 // bytes of a detail
 
 var folder = regexp.MustCompile(`(/[^\s:'"()<>,` + "`" + `]+)+/`) // in front of a file's name
 
+// WithoutFolders leaves of each path the file's own name.
+func WithoutFolders(text string) string { return folder.ReplaceAllString(text, "") }
+
 // Told gives a verdict as an author may see it.
 func Told(v card.Verdict) card.Verdict {
 	v.At = nil
@@ -62,7 +65,7 @@ func Told(v card.Verdict) card.Verdict {
 		v.Detail = "the output is not eager's"
 		return v
 	}
-	v.Detail = folder.ReplaceAllString(v.Detail, "")
+	v.Detail = WithoutFolders(v.Detail)
 	if len(v.Detail) > mostTold {
 		v.Detail = strings.ToValidUTF8(v.Detail[:mostTold], "") + "..."
 	}
