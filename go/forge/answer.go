@@ -85,6 +85,8 @@ func Brief(s *store.Store, id, runID string, parent int, facts func(*card.Card) 
 			}
 			brief.Lineage = append(brief.Lineage, a)
 		}
+		last := &brief.Lineage[len(brief.Lineage)-1]
+		last.Counters = past.run(runID).ofParent(study.Target, parent, last.Verdict)
 	}
 	for _, node := range tree.tree.Node(search.NodeID(parent)).Children {
 		a, err := attempt(node)

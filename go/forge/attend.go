@@ -73,11 +73,11 @@ func (t *table) serve(ctx context.Context, cards []*card.Card) error {
 	}
 }
 
-// next is the card of a candidate that waits, or nil. The one that is held goes first: another has to be prepared.
+// next is the card of a candidate that waits, or of counters that are asked for, or nil. The one that is held goes first: another has to be prepared.
 func (t *table) next(cards []*card.Card, left map[string]bool) *card.Card {
 	var found *card.Card
 	for _, c := range cards {
-		if _, waits := t.past.run(c.ID).nextSubmission(); !waits && !left[c.ID] {
+		if _, waits := t.past.run(c.ID).nextSubmission(); !waits && !left[c.ID] && len(t.past.run(c.ID).wished) == 0 {
 			continue
 		}
 		if t.run != nil && t.run.card == c {

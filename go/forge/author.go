@@ -158,7 +158,7 @@ func (r *run) inform(brief *propose.Brief, f *flight) {
 	for i, attempt := range brief.Children {
 		brief.Children[i] = propose.ToldOf(attempt)
 	}
-	brief.Attempt = len(f.failed)
+	f.tellCounters(brief)
 	brief.Direction = propose.Directions[int(brief.Seed%int64(len(propose.Directions)))]
 	if f.again > 0 {
 		again := propose.ToldOf(r.nodes[f.again])

@@ -25,10 +25,11 @@ type flight struct {
 	proposal  chan proposal // holds one
 
 	// of an author's
-	again  search.NodeID    // the node whose idea is tried once more here; 0: none
-	failed []attemptEvent   // candidates and replies that went back to the author, oldest first
-	last   *propose.Attempt // the newest of them that was a candidate
-	newest card.Verdict     // of all of them
+	counters *card.Counters   // of the parent, as the log had them when it was selected
+	again    search.NodeID    // the node whose idea is tried once more here; 0: none
+	failed   []attemptEvent   // candidates and replies that went back to the author, oldest first
+	last     *propose.Attempt // the newest of them that was a candidate
+	newest   card.Verdict     // of all of them
 }
 
 type proposal struct {
@@ -195,15 +196,23 @@ func (r *run) attach(f *flight, candidate card.Candidate, verdict card.Verdict) 
 	return nil
 }
 
+// alone takes the right to measure; who has it gives it back by reading from `quiet`.
+func (w *work) alone(ctx context.Context) error {
+	select {
+	case w.quiet <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return cancelled(ctx)
+	}
+}
+
 func (r *run) judgeOnce(ctx context.Context, candidate card.Candidate) (card.Verdict, error) {
 	judge, err := r.judge()
 	if err != nil {
 		return card.Verdict{}, err
 	}
-	select {
-	case r.quiet <- struct{}{}:
-	case <-ctx.Done():
-		return card.Verdict{}, cancelled(ctx)
+	if err := r.alone(ctx); err != nil {
+		return card.Verdict{}, err
 	}
 	defer func() { <-r.quiet }()
 	verdict, err := judge.Judge(ctx, r.card, candidate)

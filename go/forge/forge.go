@@ -77,6 +77,7 @@ type Settings struct {
 	Device    int               `json:"device,omitempty"`    // ordinal, as the user's process counts
 	UUID      string            `json:"uuid,omitempty"`      // of that device: the worker compares
 	Sanitizer string            `json:"sanitizer,omitempty"` // compute-sanitizer, where there is one
+	NCU       string            `json:"ncu,omitempty"`       // Nsight Compute's ncu, where there is one; "off": it is not wanted
 	Turns     string            `json:"turns,omitempty"`     // lock files of the device: judge.Config
 	Variables map[string]string `json:"variables,omitempty"` // of the user's environment now: those that decide which devices CUDA sees
 }
@@ -96,7 +97,7 @@ const (
 
 // logged is what the log keeps of settings: what was asked for. Paths are this session's alone, and name users and folders.
 func (s Settings) logged() Settings {
-	s.Worker, s.Runtime, s.Compiler, s.Cache, s.Scratch, s.NVRTC, s.Sanitizer, s.Turns, s.Variables = "", "", "", "", "", "", "", "", nil
+	s.Worker, s.Runtime, s.Compiler, s.Cache, s.Scratch, s.NVRTC, s.Sanitizer, s.NCU, s.Turns, s.Variables = "", "", "", "", "", "", "", "", "", nil
 	return s
 }
 

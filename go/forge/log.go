@@ -79,7 +79,7 @@ type verdictEvent struct {
 }
 
 type spendEvent struct {
-	What    string  `json:"what"` // "prepare", "judge", "wait", "call", "lost", "confirm", "model"
+	What    string  `json:"what"` // "prepare", "judge", "wait", "call", "lost", "count", "confirm", "model"
 	Seconds float64 `json:"seconds"`
 	USD     float64 `json:"usd"`
 	Author  string  `json:"author,omitempty"` // on whom, if it is not the first source
@@ -197,6 +197,7 @@ func decode[T any](event store.Event) (T, error) {
 // history is a study as its log tells it.
 type history struct {
 	settings  *Settings // of the newest session; nil before the first
+	session   int64     // the event of its beginning
 	state     stateEvent
 	runs      map[string]*runHistory
 	order     []string // of the runs, as they began
@@ -231,6 +232,8 @@ type runHistory struct {
 	confirmed map[string]samplesEvent      // by variant and node
 	winners   map[string]planEvent         // by variant: the newest
 	controls  map[string]map[string]string // by variant: the newest
+	counted   map[int]countedAt            // by node: the newest
+	wished    []int                        // nodes whose counters are asked for
 	spent     spendEvent
 	judgeTime float64
 	judged    int
@@ -251,7 +254,7 @@ func readHistory(events []store.Event) (*history, error) {
 
 func (h *history) run(id string) *runHistory {
 	if h.runs[id] == nil {
-		h.runs[id] = &runHistory{taken: map[int64]bool{}, confirmed: map[string]samplesEvent{}, winners: map[string]planEvent{}}
+		h.runs[id] = &runHistory{taken: map[int64]bool{}, confirmed: map[string]samplesEvent{}, winners: map[string]planEvent{}, counted: map[int]countedAt{}}
 		h.order = append(h.order, id)
 	}
 	return h.runs[id]
@@ -265,6 +268,7 @@ func (h *history) add(event store.Event) (err error) {
 			data.Settings, err = data.Settings.complete()
 			h.settings, h.review, h.off = &data.Settings, data.Settings.Review, append(h.off, data.Settings.Off...)
 			h.exact, h.stops = data.Settings.Exact, nil // each session asks again
+			h.session = event.Seq
 		}
 	case store.KindForecast:
 		var data forecastEvent
@@ -316,6 +320,8 @@ func (h *history) add(event store.Event) (err error) {
 		if data, err = decode[samplesEvent](event); err == nil {
 			h.run(event.Run).confirmed[confirmKey(data.Variant, data.Node)] = data
 		}
+	case store.KindCount, store.KindCounters:
+		err = h.run(event.Run).addCounters(event)
 	case store.KindControls:
 		var data controlsEvent
 		if data, err = decode[controlsEvent](event); err == nil {

@@ -66,7 +66,7 @@ func (n naming) given(finalists []judge.Finalist) []judge.Finalist {
 func (w *work) newRun(ctx context.Context, c *card.Card, names naming) (*run, error) {
 	config := search.Default
 	config.C = *w.settings.C
-	r := &run{work: w, card: c, names: names, history: w.past.run(c.ID), byID: map[string]search.NodeID{}, answers: make(chan struct{}, 1),
+	r := &run{work: w, card: c, names: names, history: w.past.run(c.ID), byID: map[string]search.NodeID{}, counters: map[search.NodeID]*card.Counters{}, tried: map[search.NodeID]bool{}, answers: make(chan struct{}, 1),
 		sources: []*source{{proposer: w.proposer}}, rates: search.NewSources(search.DefaultRates)}
 	r.rates.Add()
 	for _, author := range w.authors {
@@ -90,6 +90,8 @@ func (w *work) newRun(ctx context.Context, c *card.Card, names naming) (*run, er
 			err = r.replaySpend(event)
 		case store.KindVerdict:
 			waiting, err = r.replayVerdict(event, waiting)
+		case store.KindCounters:
+			err = r.replayCounters(event)
 		}
 		if err != nil {
 			return nil, card.Fail(card.CodeStore, "restore the store from a copy, or remove the study with `kernelforge cache clear --study`",
@@ -117,7 +119,7 @@ func (r *run) replaySelection(event store.Event, waiting []*flight) ([]*flight, 
 	if selection.Seq != data.Seq {
 		return nil, card.Fail(card.CodeStore, "", "it has number %d (expected %d)", data.Seq, selection.Seq)
 	}
-	f := &flight{selection: data.Selection, size: r.tree.Len(), again: data.Again}
+	f := &flight{selection: data.Selection, size: r.tree.Len(), again: data.Again, counters: r.counters[data.Parent]}
 	for i := range r.ideas {
 		r.ideas[i].again = r.ideas[i].again || r.ideas[i].node == data.Again
 	}

@@ -25,7 +25,9 @@ type run struct {
 	tree     *search.Tree
 	nodes    []propose.Attempt // by node; [0] is eager
 	byID     map[string]search.NodeID
-	flights  []*flight // oldest first
+	counters map[search.NodeID]*card.Counters // as the log has them
+	tried    map[search.NodeID]bool           // counters that were read in this session, or could not be
+	flights  []*flight                        // oldest first
 	opened   bool
 	started  bool
 	spentNow float64 // seconds of this session
@@ -49,6 +51,9 @@ func (r *run) search(ctx context.Context) (why string, err error) {
 			return stoppedByUser, nil
 		}
 		if err := errors.Join(r.receive(), r.collect()); err != nil {
+			return "", err
+		}
+		if err := r.wishes(ctx); err != nil {
 			return "", err
 		}
 		why, err := r.fill(ctx)
@@ -120,6 +125,11 @@ func (r *run) fill(ctx context.Context) (why string, err error) {
 		}
 		if err := r.start(); err != nil {
 			return "", err
+		}
+		if f.slow() { // before the selection is logged: its brief is the same when it is taken up again
+			if f.counters, _, err = r.counted(ctx, f.selection.Parent); err != nil {
+				return "", err
+			}
 		}
 		if err := r.append(r.card.ID, store.Entry{Kind: store.KindSelection, Data: event}); err != nil {
 			return "", err

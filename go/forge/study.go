@@ -152,6 +152,9 @@ func (w *work) enter() error {
 	if w.past, err = readHistory(events); err != nil {
 		return err
 	}
+	for _, run := range w.past.runs {
+		run.wished = nil // who asked an earlier session waits no more
+	}
 	entries := []store.Entry{{Kind: store.KindState, Data: stateEvent{State: StateRunning}}}
 	if w.Resumed {
 		entries = slices.Insert(entries, 0, session(true))

@@ -94,6 +94,7 @@ type NodeView struct {
 	Lineage   []search.NodeID `json:"lineage"`
 	Log       string          `json:"log"`
 	Attempts  []attemptEvent  `json:"attempts"` // that failed and went back to the author, with their sources
+	Counters  *card.Counters  `json:"counters"` // what the hardware of a device counted, or why that is not known; null: nobody asked
 }
 
 const statusEager card.Status = "eager"
@@ -227,6 +228,9 @@ func Node(s *store.Store, id, runID string, node int) (*NodeView, error) {
 	candidate.Source = string(source)
 	view.Candidate, view.Verdict, view.Log = &candidate, tree.verdicts[node], tree.verdicts[node].Detail
 	view.Attempts = []attemptEvent{}
+	if read, ok := past.run(runID).counted[node]; ok {
+		view.Counters = &read.Counters
+	}
 	for _, attempt := range tree.attempts[node] {
 		if hash := attempt.Candidate.Source; hash != "" { // an older log has none
 			source, err := s.Get(id, hash)

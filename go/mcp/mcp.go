@@ -168,6 +168,40 @@ func (s *Server) await(ctx context.Context, cardID, candidate string, most time.
 	}
 }
 
+// count has the counters of a parent read by whoever runs the study, and waits a while for them. A brief is told with or without.
+func (s *Server) count(ctx context.Context, name string, node int) error {
+	deadline := time.NewTimer(countWait)
+	defer deadline.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for send := true; ; send = false {
+		waits := false
+		err := s.on(name, func(st *store.Store, id string) (err error) {
+			waits, err = forge.Count(st, s.config.Study, id, node, send)
+			return err
+		})
+		if err != nil || !waits || s.troubled() {
+			return err
+		}
+		select {
+		case <-deadline.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.ctx.Done():
+			return nil
+		case <-look.C:
+		}
+	}
+}
+
+// troubled says whether nothing can be judged here.
+func (s *Server) troubled() bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.trouble != ""
+}
+
 func (s *Server) answer(cardID, candidate string) (answer *forge.Answer, err error) {
 	err = s.with(func(st *store.Store) error {
 		answer, err = forge.AnswerOf(st, s.config.Study, cardID, candidate)

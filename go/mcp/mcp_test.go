@@ -62,17 +62,22 @@ func halt(running *forge.Study) {
 
 func attending(t *testing.T) (string, *forge.Study) {
 	t.Helper()
+	return attendingOn(t, "host", byText{})
+}
+
+func attendingOn(t *testing.T, target string, by forge.Judge) (string, *forge.Study) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "store.db")
 	s, err := store.Open(path, store.PatienceRun)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tensor := card.Arg{Name: "self", Kind: "tensor", DType: "float32", Sizes: []int64{4096}, Strides: []int64{1}}
-	c := &card.Card{Schema: 1, ID: relu, Target: "host", Overload: "aten::relu", Layout: "contiguous", Threads: 2, Share: 0.5, Variants: []card.Variant{{
+	c := &card.Card{Schema: 1, ID: relu, Target: target, Overload: "aten::relu", Layout: "contiguous", Threads: map[string]int{"host": 2}[target], Share: 0.5, Variants: []card.Variant{{
 		ID: "v0", Calls: 1, EagerUS: 100, RoofUS: 10, Bytes: 32768, Call: card.Call{Overload: "aten::relu", Args: []card.Arg{tensor},
 			Outputs: []card.Output{{DType: "float32", Sizes: []int64{4096}, Strides: []int64{1}, Alias: -1}}}}}}
-	running, err := forge.Start(forge.Config{Store: s, Study: &store.Study{ID: "s-test", Target: "host", Model: "net", Cards: []*card.Card{c},
-		Pins: map[string]any{"threads": 2.0}}, Settings: forge.Settings{Attend: true}, Judge: func(judge.Referee) (forge.Judge, error) { return byText{}, nil }})
+	running, err := forge.Start(forge.Config{Store: s, Study: &store.Study{ID: "s-test", Target: target, Model: "net", Cards: []*card.Card{c},
+		Pins: map[string]any{"threads": 2.0}}, Settings: forge.Settings{Attend: true}, Judge: func(judge.Referee) (forge.Judge, error) { return by, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

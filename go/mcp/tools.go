@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	usualWait = 45.0  // seconds that a call waits for a verdict; clients give up on a call after about a minute
-	mostWait  = 600.0 // that it may be asked to
+	usualWait = 45.0             // seconds that a call waits for a verdict; clients give up on a call after about a minute
+	mostWait  = 600.0            // that it may be asked to
+	countWait = 25 * time.Second // for the counters of a parent: one reading, and a candidate before it
 )
 
 type nothing struct{}
@@ -58,7 +59,7 @@ func (s *Server) addTools() {
 		Description: "List the operators (cards) of the study, the most worthwhile first: share of the model's time, eager's time, the time of a plain copy of the bytes, the best cost so far."},
 		tool(s.listCards))
 	sdk.AddTool(s.server, &sdk.Tool{Name: "get_brief", Annotations: read,
-		Description: "Tell all that an author must know to write a kernel for a card: the operator, exact shapes and strides, the target, how source and launch spec have to look with an example, what the judge checks, the parent's source and numbers, and what was tried below it."},
+		Description: "Tell all that an author must know to write a kernel for a card: the operator, exact shapes and strides, the target, how source and launch spec have to look with an example, what the judge checks, the parent's source and numbers (on a GPU with what its hardware counters say bounds it: the first time that takes some seconds), and what was tried below it."},
 		s.getBrief)
 	sdk.AddTool(s.server, &sdk.Tool{Name: "get_node", Annotations: read,
 		Description: "Show one candidate of a card's tree with its source, launch spec, verdict and log."}, tool(s.getNode))
@@ -104,7 +105,10 @@ func (s *Server) listCards(context.Context, nothing) (out any, err error) {
 	return out, err
 }
 
-func (s *Server) getBrief(_ context.Context, _ *sdk.CallToolRequest, in onParent) (*sdk.CallToolResult, any, error) {
+func (s *Server) getBrief(ctx context.Context, _ *sdk.CallToolRequest, in onParent) (*sdk.CallToolResult, any, error) {
+	if err := s.count(ctx, in.Card, in.Parent); err != nil {
+		return nil, nil, told(err)
+	}
 	var b brief.Brief
 	err := s.on(in.Card, func(st *store.Store, id string) error {
 		known, err := forge.Brief(st, s.config.Study, id, in.Parent, s.config.Facts)
@@ -124,7 +128,8 @@ func (s *Server) getNode(_ context.Context, in onNode) (out any, err error) {
 		node, err := forge.Node(st, s.config.Study, id, in.Node)
 		if err == nil {
 			verdict := s.told(node.Verdict)
-			out = map[string]any{"node": in.Node, "candidate": node.Candidate, "verdict": verdict, "lineage": node.Lineage}
+			out = map[string]any{"node": in.Node, "candidate": node.Candidate, "verdict": verdict, "lineage": node.Lineage,
+				"counters": node.Counters, "counted": brief.Counted(node.Card, node.Counters)}
 		}
 		return err
 	})

@@ -28,6 +28,7 @@ type Attempt struct {
 	Node      int // in the tree; 0 where it is none
 	Candidate card.Candidate
 	Verdict   card.Verdict
+	Counters  *card.Counters // of a parent on a device; nil: nobody asked for them
 }
 
 // Brief is everything a proposer may know: the card, the path from the root, and what was tried below the parent.

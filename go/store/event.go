@@ -33,6 +33,8 @@ const (
 	KindVerdict    = "verdict"    // how the candidate ended: a node
 	KindAuthor     = "author"     // an author is asked no more
 	KindSpend      = "spend"      // seconds and money
+	KindCount      = "count"      // somebody asks for the counters of a node
+	KindCounters   = "counters"   // what a device's hardware counted while a node ran, or why that is not known
 	KindControls   = "controls"   // how outputs known to be wrong ended on a card's inputs
 	KindSamples    = "samples"    // evidence of a confirmation
 	KindPlan       = "plan"       // a winner

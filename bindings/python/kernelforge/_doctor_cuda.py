@@ -135,6 +135,29 @@ def _sanitizer() -> Check | None:
     )
 
 
+def _counters() -> Check | None:
+    if _count() == 0:
+        return None
+    path = _needs.ncu()
+    if path == _needs.NO_COUNTERS:
+        return Check("counters", True, "switched off (KERNELFORGE_NCU)", "", _SEARCH)
+    if path is not None:
+        return Check(
+            "counters",
+            True,
+            f"`{path}`: authors are told what the hardware counted of a parent, where the driver lets it",
+            "",
+            _SEARCH,
+        )
+    return Check(
+        "counters",
+        None,
+        "no ncu (looked in PATH, CUDA_HOME, /usr/local/cuda)",
+        "install Nsight Compute, or name its ncu with KERNELFORGE_NCU; without it authors are told all but what the hardware counted",
+        _SEARCH,
+    )
+
+
 def _sharing() -> Check | None:
     """Search needs two processes on the device, and a fault of the one must not end the other's context."""
     if _count() == 0:
@@ -225,6 +248,7 @@ CHECKS = (
     _driver,
     _nvrtc_check,
     _sanitizer,
+    _counters,
     _sharing,
     *_doctor_sandbox.checks("cuda sandbox tier", 0, _SEARCH, lambda: _count() > 0),
     _memory,

@@ -15,6 +15,7 @@ from ._place import Place
 from .errors import EnvironmentFault
 
 _REFERENCE_BYTES = 100  # of a device's memory for each element of a call's largest tensor, while its reference in float64 is made
+NO_COUNTERS = "off"  # in place of ncu's path, as the core has it
 _VISIBLE = (
     "CUDA_VISIBLE_DEVICES",
     "CUDA_DEVICE_ORDER",
@@ -52,7 +53,7 @@ def tools(place: Place, program: str) -> dict[str, Any]:
         "device": place.ordinal,
         "uuid": place.uuid(),
         "turns": _turns.path(place),
-        **({"sanitizer": path} if (path := sanitizer()) else {}),
+        **{name: found for name, found in (("sanitizer", sanitizer()), ("ncu", ncu())) if found},
         "variables": {k: os.environ[k] for k in _VISIBLE if k in os.environ},
     }
 
@@ -60,6 +61,24 @@ def tools(place: Place, program: str) -> dict[str, Any]:
 def sanitizer() -> str | None:
     """Return the path of NVIDIA's compute-sanitizer, None where there is none."""
     return of_toolkit("compute-sanitizer")
+
+
+def ncu() -> str | None:
+    """Return the path of Nsight Compute's ncu, "off" where KERNELFORGE_NCU says so, None where there is none.
+
+    Raises:
+        EnvironmentFault: KERNELFORGE_NCU names no program.
+    """
+    wish = _settings.read().ncu
+    if wish is None or wish == NO_COUNTERS:
+        return wish or of_toolkit("ncu")
+    found = shutil.which(wish)
+    if found is None:
+        raise EnvironmentFault(
+            f"read hardware counters: KERNELFORGE_NCU is `{wish}`, which is no program",
+            hint=f"name ncu by its path, or set it to `{NO_COUNTERS}`",
+        )
+    return os.path.abspath(found)
 
 
 def of_toolkit(program: str) -> str | None:

@@ -1,6 +1,6 @@
 """Where things lie and what the environment says. The only file that reads `KERNELFORGE_` variables.
 
-Six variables, no more:
+Seven variables, no more:
 
 | variable | meaning |
 |---|---|
@@ -10,6 +10,7 @@ Six variables, no more:
 | `KERNELFORGE_STATS` | file that gets the dispatch counters when the process ends |
 | `KERNELFORGE_CXX` | C++ compiler for host candidates (else `g++`, then `clang++`) |
 | `KERNELFORGE_NVRTC` | path of `libnvrtc.so` (CUDA target) |
+| `KERNELFORGE_NCU` | Nsight Compute's `ncu`, which reads hardware counters for authors (CUDA target); `off`: none are read |
 
 Refuses: torch, the extension, the core.
 """
@@ -40,6 +41,7 @@ class Settings:
     stats_file: Path | None
     compiler: str | None
     nvrtc: str | None
+    ncu: str | None
 
     @property
     def data(self) -> Path:
@@ -74,6 +76,7 @@ def read() -> Settings:
         stats_file=Path(stats).expanduser() if stats else None,
         compiler=env.get("KERNELFORGE_CXX") or None,
         nvrtc=env.get("KERNELFORGE_NVRTC") or None,
+        ncu=env.get("KERNELFORGE_NCU") or None,
     )
 
 

@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _core, _ext, _interrupts, _origin, _outcome, _search, _settings, _studies
@@ -23,6 +23,7 @@ from .errors import KernelForgeError, RefereeFault, UsageFault, of_the_user
 
 WAITING, UNJUDGED = "waiting", "unjudged"
 _LOOK_SECONDS = 0.5  # between looks at a verdict that another process will bring
+_COUNT_SECONDS = 25.0  # for the counters of a parent: one reading, and a candidate before it
 
 
 class Study:
@@ -166,7 +167,7 @@ class Study:
             card: a card's id, or a part of its operator's name that fits one card alone.
             parent: the node to improve on; 0 is eager.
         """
-        return ask(self.name, self.store, card, parent)
+        return ask(self.name, self.store, card, parent, _nothing if self.done else self.pump)
 
     def tell(
         self,
@@ -281,10 +282,28 @@ def card_of(study: str, store: str | os.PathLike[str] | None, card: str) -> str:
     return str(_core.call("store.card", store=path, study=study, card=card)["card"])
 
 
-def ask(study: str, store: str | os.PathLike[str] | None, card: str, parent: int = 0) -> dict[str, Any]:
-    """Return the brief of a stored study's card."""
-    path = str(_settings.store_path(store))
-    told = _core.call("store.brief", store=path, study=study, run=card_of(study, store, card), parent=parent)
+def _nothing() -> None:
+    time.sleep(_LOOK_SECONDS)
+
+
+def ask(
+    study: str,
+    store: str | os.PathLike[str] | None,
+    card: str,
+    parent: int = 0,
+    meanwhile: Callable[[], None] = _nothing,
+) -> dict[str, Any]:
+    """Return the brief of a stored study's card.
+
+    Args:
+        meanwhile: called while a process that runs the study reads the parent's hardware counters.
+    """
+    about = {"store": str(_settings.store_path(store)), "study": study, "run": card_of(study, store, card)}
+    until, send = time.monotonic() + _COUNT_SECONDS, True
+    while _core.call("store.count", **about, node=parent, send=send)["waits"] and time.monotonic() < until:
+        meanwhile()
+        send = False
+    told = _core.call("store.brief", **about, parent=parent)
     return {**told["brief"], "text": told["text"]}
 
 

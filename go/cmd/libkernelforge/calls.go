@@ -51,6 +51,7 @@ var operations = map[string]operation{
 	"store.cards":     operate(listCards),
 	"store.card":      operate(findCard),
 	"store.brief":     operate(tellBrief),
+	"store.count":     operate(countNode),
 	"store.answer":    operate(answerGuest),
 	"store.approve":   operate(approvePlans),
 	"store.submit":    operate(submitCandidate),

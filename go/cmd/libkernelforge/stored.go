@@ -66,6 +66,22 @@ func tellBrief(request briefRequest) (any, error) {
 	})
 }
 
+type countRequest struct {
+	Store string `json:"store"`
+	Study string `json:"study"`
+	Run   string `json:"run"`
+	Node  int    `json:"node"`
+	Send  bool   `json:"send"` // ask who runs the study for them
+}
+
+// countNode says whether a node's counters are to be waited for.
+func countNode(request countRequest) (any, error) {
+	return withStore(request.Store, func(s *store.Store) (any, error) {
+		waits, err := forge.Count(s, request.Study, request.Run, request.Node, request.Send)
+		return map[string]any{"waits": waits}, err
+	})
+}
+
 // factsHere are this machine's, for a card of the host. Those of a device stand in the log: the core opens none here.
 func factsHere(c *card.Card) propose.Facts {
 	if c.Target != "host" {

@@ -125,7 +125,7 @@ func realJudge(target string, threads int, settings forge.Settings, referee judg
 	}
 	return judge.New(judge.Config{Worker: settings.Worker, Runtime: settings.Runtime, Compiler: settings.Compiler, Cache: settings.Cache,
 		Scratch: settings.Scratch, Jobs: max(1, settings.Jobs), Threads: threads, Tier: tier, Exact: settings.Exact, Target: target,
-		NVRTC: settings.NVRTC, Device: settings.Device, UUID: settings.UUID, Sanitizer: settings.Sanitizer, Turns: settings.Turns, Variables: settings.Variables, Off: settings.Off}, referee)
+		NVRTC: settings.NVRTC, Device: settings.Device, UUID: settings.UUID, Sanitizer: settings.Sanitizer, NCU: settings.NCU, Turns: settings.Turns, Variables: settings.Variables, Off: settings.Off}, referee)
 }
 
 // waitForFormer gives a study of this name that is ending a moment to end.

@@ -92,6 +92,8 @@ type Node struct {
 	Usage     []card.Usage       `json:"usage,omitempty"`    // on a device: registers, stack and shared memory of its kernels
 	Fills     []Fill             `json:"fills,omitempty"`    // on a device: how its launches fill a multiprocessor, where that is known
 	Measured  []string           `json:"measured,omitempty"` // all of it in words
+	Counters  *card.Counters     `json:"counters,omitempty"` // of the parent, on a device: what its hardware counted, or why that is not known
+	Counted   []string           `json:"counted,omitempty"`  // likewise, read as a diagnosis: what bounds it
 }
 
 // Step is a judged candidate in a line. Node 0 is eager; -1: an attempt that is no node.
@@ -147,7 +149,8 @@ func stepOf(a propose.Attempt, why func(card.Verdict) string) Step {
 
 func nodeOf(from propose.Brief, a propose.Attempt, why func(card.Verdict) string) Node {
 	node := Node{Step: stepOf(a, why), Source: a.Candidate.Source, Spec: &a.Candidate.Spec, Variants: a.Verdict.Variants, RoofShare: map[string]float64{},
-		RateGBS: map[string]float64{}, Usage: a.Verdict.Usage, Measured: Measured(from.Card, from.Facts, a.Candidate.Spec, a.Verdict)}
+		RateGBS: map[string]float64{}, Usage: a.Verdict.Usage, Measured: Measured(from.Card, from.Facts, a.Candidate.Spec, a.Verdict),
+		Counters: a.Counters, Counted: Counted(from.Card, a.Counters)}
 	for _, use := range a.Verdict.Usage {
 		node.Fills = append(node.Fills, fillsOf(from.Facts, a.Candidate.Spec, use)...)
 	}

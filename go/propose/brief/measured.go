@@ -1,7 +1,7 @@
 package brief
 
 // measured.go owns what is known of a judged kernel beyond its verdict: the rate at which it moves its bytes, and how far it fills a device, worked out
-// from its binary and its launch. It refuses to measure: hardware counters are not among it (docs/decisions.md).
+// from its binary and its launch. It refuses to measure. What the hardware counted is counters.go's.
 
 import (
 	"fmt"

@@ -200,10 +200,11 @@ func machine(t brief.Target) string {
 	return map[string]string{"host": "A CPU", "cuda": "A GPU"}[t.Name] + ": " + strings.Join(facts, ", ") + "."
 }
 
-// diagnosis reads what is known of its kernels beside the time: what may keep a multiprocessor from being filled.
+// diagnosis reads what is known of its kernels beside the time: what may keep a multiprocessor from being filled, and what its hardware counted.
 func diagnosis(attempt propose.Attempt, from propose.Brief) []string {
 	lines := brief.Kernels(from.Facts, attempt.Candidate.Spec, attempt.Verdict.Usage)
-	lines = lines[:min(len(lines), maxParts)]
+	lines = append(lines[:min(len(lines), maxParts)], brief.Counted(from.Card, attempt.Counters)...)
+	lines = lines[:min(len(lines), 2*maxParts)]
 	for i, line := range lines {
 		lines[i] = clean(line, 600) // names of entries are an author's
 	}

@@ -94,6 +94,17 @@ func TestThePromptTellsWhatAnAuthorNeeds(t *testing.T) {
 	if text := promptOf(t, nil, b); !strings.Contains(text, "`kf_main` takes 168 registers and 48 bytes of stack") {
 		t.Errorf("what its kernels take: %s", text)
 	}
+	if text := promptOf(t, nil, b); strings.Contains(text, "hardware counters") {
+		t.Errorf("counters that nobody read are told: %s", text)
+	}
+	b.Lineage[0].Counters = &card.Counters{Variant: "v0", Kernels: []card.KernelCounters{{Entry: "kf_main", Values: map[string]float64{"memory_pct": 91.2, "dram_pct": 91.2, "sm_pct": 18, "issue_pct": 12}}}}
+	if text := promptOf(t, nil, b); !strings.Contains(text, "\n- hardware counters (ncu, one run of v0 with cold caches):\n- `kf_main`: bound by memory: 91 % of DRAM's rate; DRAM 91 %, computing 18 %, issue slots 12 %\n") {
+		t.Errorf("the counters: %s", text)
+	}
+	b.Lineage[0].Counters = &card.Counters{Why: "ncu is not on this machine"}
+	if text := promptOf(t, nil, b); !strings.Contains(text, "\n- no hardware counters: ncu is not on this machine\n") {
+		t.Errorf("without counters: %s", text)
+	}
 }
 
 // What the judge knows and an author must not, and what the machine knows and nobody else must.
