@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from kernelforge import _doctor_cuda, _nvml, _nvrtc, _place
+from kernelforge import _doctor_cuda, _needs, _nvml, _nvrtc, _place
 from kernelforge._place import Place
+from kernelforge.errors import EnvironmentFault
 
 torch = pytest.importorskip("torch")
 
@@ -85,6 +86,34 @@ def test_the_doctor_of_a_machine_without_a_gpu_has_one_note_and_misses_nothing(m
     found = [c for check in _doctor_cuda.CHECKS if (c := check()) is not None]
     assert [(c.name, c.ok) for c in found] == [("gpu", None)]
     assert "host target (CPU) works without" in found[0].found
+
+
+def test_ncu_is_the_users_then_the_machines_or_not_wanted(monkeypatch, tmp_path):
+    program = tmp_path / "bin" / "ncu"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o700)
+    monkeypatch.delenv("KERNELFORGE_NCU", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    assert _needs.ncu() == str(program)
+    monkeypatch.setenv("KERNELFORGE_NCU", "off")
+    assert _needs.ncu() == _needs.NO_COUNTERS == "off"
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "none"))
+    monkeypatch.setenv("KERNELFORGE_NCU", str(program))
+    assert _needs.ncu() == str(program)
+    monkeypatch.setenv("KERNELFORGE_NCU", str(tmp_path / "ncu"))
+    with pytest.raises(EnvironmentFault, match="which is no program"):
+        _needs.ncu()
+
+
+def test_the_settings_of_a_device_name_the_tools_that_are_there(monkeypatch):
+    monkeypatch.setattr(Place, "uuid", lambda place: "GPU-0")
+    monkeypatch.setattr(_needs, "sanitizer", lambda: None)
+    monkeypatch.setattr(_needs, "ncu", lambda: None)
+    assert not {"sanitizer", "ncu"} & _needs.tools(Place(0), "nvrtc").keys()
+    monkeypatch.setattr(_needs, "ncu", lambda: "off")
+    assert _needs.tools(Place(0), "nvrtc")["ncu"] == "off"
 
 
 def test_places_import_no_torch():
