@@ -34,8 +34,8 @@ exit $ended
 
 const runsBelow = `"$@"; ended=$?`
 
-// ncuPage is a page of ncu 2025.3 on an H200, cut to some of its columns: columns, units, a row for each launch. A second launch of another kernel, a
-// metric that the device does not have, one with separators of thousands.
+// ncuPage has the form of ncu's raw page in CSV, with some of its columns and made-up numbers: names, units, a row for each launch. A metric that the
+// device does not have, one that is no number, separators of thousands, a kernel with its parameters, one of somebody else.
 const ncuPage = `==PROF== Connected to process 4711 (/usr/local/bin/kernelforge-worker)
 ==PROF== Profiling "kf_first" - 0: 0%....50%....100% - 14 passes
 ==PROF== Profiling "kf_main" - 1: 0%....50%....100% - 14 passes
