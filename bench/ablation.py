@@ -40,6 +40,7 @@ COLOURS = {
     "random": "#7f8c8d",
     "greedy": "#2471a3",
     "beam": "#1e8449",
+    "mcts_without_prior": "#f0b27a",
     "mcts_without_evidence": "#d98880",
     "evidence_without_tree": "#8e44ad",
 }

@@ -9,6 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/propose"
+	"github.com/kernelforge/kernelforge/go/propose/template"
 )
 
 // small is a file with one card: 12 points of two families, of which two fail.
@@ -113,5 +117,42 @@ func TestASampledTableIsSearchedWhereItHasRows(t *testing.T) {
 		if err != nil || len(costs) != 9 {
 			t.Errorf("%s tried %d points, %v (expected the 9 that have rows)", name, len(costs), err)
 		}
+	}
+}
+
+// A table of two families for sums of rows of 8, of which an H200 runs the second, which the registry tries later, four times as fast: a search whose
+// families still are what was recorded begins with it.
+func TestThePriorOrdersRecordedFamilies(t *testing.T) {
+	sizes, strides := []int64{4194304, 8}, []int64{8, 1}
+	call := card.Call{Overload: "aten::sum.dim_IntList", Args: []card.Arg{
+		{Name: "self", Kind: "tensor", DType: "bfloat16", Sizes: sizes, Strides: strides}, {Name: "dim", Kind: "ints", Value: json.RawMessage("[-1]")},
+		{Name: "keepdim", Kind: "bool", Value: json.RawMessage("false")}, {Name: "dtype", Kind: "none"}},
+		Outputs: []card.Output{{DType: "bfloat16", Sizes: sizes[:1], Strides: []int64{1}, Alias: -1}}}
+	sums := &card.Card{Schema: 1, ID: "c-00000000", Target: "cuda", Overload: call.Overload, Layout: "contiguous", Variants: []card.Variant{
+		{ID: "v0", Call: call, Calls: 1, EagerUS: 205, Bytes: 75497472, RoofUS: 17.6, Align: []int{16, 16}}}}
+	facts := propose.Facts{Target: "cuda", Arch: "sm_90a", SMCount: 132, L2Bytes: 50 << 20, SmemOptin: 227 << 10}
+	found := &table{Name: "sums", Facts: &facts, card: sums, rows: map[string]row{}}
+	for _, name := range []string{"reduce_rows", "reduce_vectors"} {
+		s := spaceOf{Title: name}
+		for _, p := range template.Lookup("cuda", name).Params(sums, facts) {
+			s.Ranges = append(s.Ranges, recordedParam{p.Name, p.Values, p.Default})
+		}
+		found.Families = append(found.Families, s)
+		for _, at := range template.Points(s.Params(sums, facts)) {
+			candidate, err := template.Make(s, sums, facts, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found.rows[candidate.ID] = row{Family: name, Params: at, Status: card.OK, Cost: map[string]float64{"reduce_rows": 0.38, "reduce_vectors": 0.1}[name]}
+		}
+	}
+	for name, want := range map[string]float64{"mcts": 0.1, "mcts_without_prior": 0.38, "mcts_without_evidence": 0.1} {
+		if costs, err := policies[name](found, 1, 1); err != nil || costs[0] != want {
+			t.Errorf("%s begins with %v, %v (expected %v)", name, costs, err, want)
+		}
+	}
+	found.Families[1].Ranges = found.Families[1].Ranges[1:]
+	if built, err := found.Families[1].Build(sums, facts, template.Point{}); err != nil || len(built.Spec.Kernels) != 0 {
+		t.Errorf("a family whose parameters are others now has %d kernels, %v (expected none, and so no prior)", len(built.Spec.Kernels), err)
 	}
 }

@@ -20,10 +20,10 @@ type policy func(t *table, budget int, seed int64) ([]float64, error)
 
 var policies = map[string]policy{
 	"mcts": func(t *table, budget int, seed int64) ([]float64, error) {
-		return grow(begin(t, true), budget, seed, 1, func(r row) float64 { return r.Cost })
+		return grow(begin(t, true, true), budget, seed, 1, func(r row) float64 { return r.Cost })
 	},
 	"mcts_raw_ms": func(t *table, budget int, seed int64) ([]float64, error) {
-		return grow(begin(t, true), budget, seed, t.eagerMS(), func(r row) float64 {
+		return grow(begin(t, true, true), budget, seed, t.eagerMS(), func(r row) float64 {
 			return t.rawMS(func(r row) []float64 { return r.CandidateUS }, r)
 		})
 	},
@@ -31,9 +31,12 @@ var policies = map[string]policy{
 	"greedy": func(t *table, budget int, seed int64) ([]float64, error) { return climb(t, budget, seed, 1) },
 	"beam":   func(t *table, budget int, seed int64) ([]float64, error) { return climb(t, budget, seed, beamWidth) },
 
-	// Halves of what "mcts" is, to see what each brings.
+	// Parts of what "mcts" is, to see what each brings.
+	"mcts_without_prior": func(t *table, budget int, seed int64) ([]float64, error) {
+		return grow(begin(t, true, false), budget, seed, 1, func(r row) float64 { return r.Cost })
+	},
 	"mcts_without_evidence": func(t *table, budget int, seed int64) ([]float64, error) {
-		return grow(begin(t, false), budget, seed, 1, func(r row) float64 { return r.Cost })
+		return grow(begin(t, false, true), budget, seed, 1, func(r row) float64 { return r.Cost })
 	},
 	"evidence_without_tree": flat,
 }
@@ -50,8 +53,8 @@ type state struct {
 	learns   bool // the proposer is told what was tried
 }
 
-func begin(t *table, learns bool) *state {
-	return &state{table: t, learns: learns, proposer: template.Of(t.facts(), t.families), tried: []propose.Attempt{{}}, seen: map[string]bool{}}
+func begin(t *table, learns, prior bool) *state {
+	return &state{table: t, learns: learns, proposer: template.Of(t.facts(), t.families, prior), tried: []propose.Attempt{{}}, seen: map[string]bool{}}
 }
 
 // propose asks the proposer for a child of a node. What the table does not hold does not exist.
@@ -108,7 +111,7 @@ func grow(s *state, budget int, seed int64, eager float64, unit func(row) float6
 
 // flat asks for one child of the root after another: what the proposer knows, without a tree.
 func flat(t *table, budget int, seed int64) ([]float64, error) {
-	s, chance := begin(t, true), rand.New(rand.NewPCG(uint64(seed), 3))
+	s, chance := begin(t, true, true), rand.New(rand.NewPCG(uint64(seed), 3))
 	for len(s.costs) < budget {
 		candidate, err := s.propose(nil, nil, chance.Int64())
 		if errors.Is(err, propose.ErrExhausted) {
@@ -124,7 +127,7 @@ func flat(t *table, budget int, seed int64) ([]float64, error) {
 
 // random draws points of the whole space, each once.
 func random(t *table, budget int, seed int64) ([]float64, error) {
-	s, chance := begin(t, false), rand.New(rand.NewPCG(uint64(seed), 1))
+	s, chance := begin(t, false, false), rand.New(rand.NewPCG(uint64(seed), 1))
 	for _, i := range chance.Perm(len(t.all))[:min(budget, len(t.all))] {
 		candidate, err := template.Make(t.all[i].family, t.card, t.facts(), t.all[i].at)
 		if err != nil {
@@ -138,7 +141,7 @@ func random(t *table, budget int, seed int64) ([]float64, error) {
 // climb keeps the `width` best candidates and adds a neighbour to each in turn, beginning with each family's default; where none of them has a
 // neighbour left, the next best has its turn, at last the root. Width 1 is greedy.
 func climb(t *table, budget int, seed int64, width int) ([]float64, error) {
-	s, chance := begin(t, false), rand.New(rand.NewPCG(uint64(seed), 2))
+	s, chance := begin(t, false, false), rand.New(rand.NewPCG(uint64(seed), 2))
 	add := func(parent search.NodeID) (bool, error) {
 		var lineage []search.NodeID
 		if parent != search.Root {

@@ -34,14 +34,17 @@ type table struct {
 	all  []point        // in the order of the families' spaces
 }
 
-// spaceOf is a family as the recorder found it. It is a template.Family whose candidates say nothing but where they are.
+// spaceOf is a family as the recorder found it. It is a template.Family whose candidates say where they are, and how they are launched, for the prior: as far
+// as the family still has such points.
 type spaceOf struct {
-	Title  string `json:"name"`
-	Ranges []struct {
-		Name    string `json:"name"`
-		Values  []int  `json:"values"`
-		Default int    `json:"default"`
-	} `json:"params"`
+	Title  string          `json:"name"`
+	Ranges []recordedParam `json:"params"`
+}
+
+type recordedParam struct {
+	Name    string `json:"name"`
+	Values  []int  `json:"values"`
+	Default int    `json:"default"`
 }
 
 type row struct {
@@ -51,6 +54,7 @@ type row struct {
 	Cost        float64        `json:"cost"`
 	CandidateUS []float64      `json:"candidate_us"` // by variant
 	EagerUS     []float64      `json:"eager_us"`
+	Usage       []card.Usage   `json:"usage"`
 }
 
 // point is a place of a space that has a row.
@@ -69,13 +73,26 @@ func (s spaceOf) Params(*card.Card, propose.Facts) []template.Param {
 	return params
 }
 
-func (s spaceOf) Build(_ *card.Card, _ propose.Facts, p template.Point) (card.Candidate, error) {
+func (s spaceOf) Build(c *card.Card, f propose.Facts, p template.Point) (card.Candidate, error) {
 	var text strings.Builder
 	fmt.Fprintf(&text, "// %s", s.Title)
 	for _, r := range s.Ranges {
 		fmt.Fprintf(&text, " %s=%d", r.Name, p[r.Name])
 	}
-	return card.Candidate{Source: text.String()}, nil
+	candidate := card.Candidate{Source: text.String()}
+	if family := template.Lookup(c.Target, s.Title); family != nil && family.Applies(c) && s.sameNames(family.Params(c, f)) {
+		if built, err := family.Build(c, f, p); err == nil {
+			candidate.Spec = built.Spec
+		}
+	}
+	return candidate, nil
+}
+
+// sameNames says whether a family still has the parameters of its record.
+func (s spaceOf) sameNames(params []template.Param) bool {
+	return len(params) == len(s.Ranges) && !slices.ContainsFunc(params, func(p template.Param) bool {
+		return !slices.ContainsFunc(s.Ranges, func(r recordedParam) bool { return r.Name == p.Name })
+	})
 }
 
 func read(path string) (*tables, error) {
@@ -148,7 +165,7 @@ func (t *table) families(*card.Card, propose.Facts) []template.Family {
 // judge says what the real judge found.
 func (t *table) judge(candidate card.Candidate) card.Verdict {
 	r := t.rows[candidate.ID]
-	return card.Verdict{Status: r.Status, Cost: r.Cost}
+	return card.Verdict{Status: r.Status, Cost: r.Cost, Usage: r.Usage}
 }
 
 // rawMS is a time in the unit that the search is not meant to see: milliseconds of all launches of a forward.

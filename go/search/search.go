@@ -16,6 +16,9 @@
 // no result yet counts as a visit on its path (a virtual visit), so that proposals made side by side spread out; results enter in the order
 // of the proposals, so timing cannot change the tree. Limits choose where to grow while there is a choice; they never end a run.
 //
+// No prior is in these scores: a node has a cost before it has children. What is expected of candidates orders those that a source proposes below one
+// node (go/propose/template/prior.go), so a log explains its tree without it.
+//
 // Several sources may propose in one tree. Source 0 answers at once, and its results enter in order; the others may take minutes, and theirs
 // enter when they come, so that nothing waits for them. The order of a log is then the order of the tree.
 //

@@ -2,9 +2,10 @@ package template
 
 // evidence.go owns what the candidates that were judged say of those that were not. It refuses to decide where the tree grows: that is go/search's.
 //
-// A Gaussian process over each family's parameters predicts the logarithm of the cost; steps are tried in the order of
+// A Gaussian process over each family's parameters predicts the logarithm of the cost, or how it differs from what the prior (prior.go) expects, which is
+// believed as far as costs follow it; steps are tried in the order of
 //
-//	mean - explore * deviation                                        the least first
+//	trust * prior + mean - explore * deviation                        the least first
 //	k(a, b) = additive * mean_i k_i + (1 - additive) * prod_i k_i,    k_i = exp(-d_i^2 / (2 reach^2))
 //
 // d_i being how many places the values of parameter i lie apart. The first part says that a parameter does much the same whatever the others are, the
@@ -41,8 +42,12 @@ var (
 	reaches = []float64{1, 2.5}
 )
 
-// evidence predicts by family. Nil: nothing is known, and the nearest come first.
-type evidence struct{ by map[*space]*surface }
+// evidence predicts by family. Nil: nothing is known, and what the prior expects, or the nearest, comes first.
+type evidence struct {
+	by    map[*space]*surface
+	prior *prior
+	trust float64 // in the prior
+}
 
 // surface is what is known of one family.
 type surface struct {
@@ -55,10 +60,10 @@ type surface struct {
 	row          []float64 // of the point that is asked about; a surface is asked by one goroutine
 }
 
-func evidenceOf(spaces []*space, tried []propose.Attempt) *evidence {
+func evidenceOf(spaces []*space, tried []propose.Attempt, expects *prior) *evidence {
 	costs := map[*space][]float64{}
 	places := map[*space][][]int{}
-	var all []float64
+	var all, expected []float64
 	for _, attempt := range tried {
 		s := spaceOf(spaces, attempt.Candidate)
 		if s == nil {
@@ -67,34 +72,42 @@ func evidenceOf(spaces []*space, tried []propose.Attempt) *evidence {
 		y := math.NaN()
 		if attempt.Verdict.Status == card.OK {
 			y = math.Log(attempt.Verdict.Cost)
-			all = append(all, y)
+			all, expected = append(all, y), append(expected, expects.expected(s, s.place(attempt.Candidate.Params)))
 		}
 		costs[s], places[s] = append(costs[s], y), append(places[s], s.place(attempt.Candidate.Params))
 	}
 	if len(all) < leastEvidence {
 		return nil
 	}
+	e := &evidence{by: map[*space]*surface{}, prior: expects, trust: trust(expected, all)}
+	worst := slices.Max(all)
+	for i := range all {
+		all[i] -= e.trust * expected[i]
+	}
 	mean, deviation := stat.PopMeanStdDev(all, nil)
-	spread, worst := max(deviation, leastSpread), slices.Max(all)
-	e := &evidence{by: map[*space]*surface{}}
+	spread := max(deviation, leastSpread)
 	for _, s := range spaces {
 		e.by[s] = &surface{mean: mean, spread: spread}
 		if n := len(costs[s]); n > 0 {
 			from := max(0, n-mostEvidence)
-			e.by[s].fit(places[s][from:], costs[s][from:], worst)
+			at, y := places[s][from:], costs[s][from:]
+			for i := range y {
+				if math.IsNaN(y[i]) {
+					y[i] = worst
+				}
+				y[i] -= e.trust * expects.expected(s, at[i])
+			}
+			e.by[s].fit(at, y)
 		}
 	}
 	return e
 }
 
 // fit takes the evidence of one family in. The family's own mean is drawn to that of all.
-func (s *surface) fit(at [][]int, costs []float64, worst float64) {
+func (s *surface) fit(at [][]int, costs []float64) {
 	n, sum := len(at), s.mean
-	for i, y := range costs {
-		if math.IsNaN(y) {
-			costs[i] = worst
-		}
-		sum += costs[i]
+	for _, y := range costs {
+		sum += y
 	}
 	s.mean = sum / float64(n+1)
 	y := mat.NewVecDense(n, nil)
@@ -176,12 +189,8 @@ func (a likeness) kernel(x, y []int) float64 {
 
 // order puts steps that were shuffled into the order in which they are worth a try.
 func (e *evidence) order(steps []step) {
-	if e == nil {
-		slices.SortStableFunc(steps, func(a, b step) int { return a.far - b.far })
-		return
-	}
-	for i := range steps {
-		steps[i].promise = e.by[steps[i].space].promise(steps[i].at)
+	for i, one := range steps {
+		steps[i].promise = e.by[one.space].promise(one.at) + e.trust*e.prior.expected(one.space, one.at)
 	}
 	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.promise, b.promise) })
 }

@@ -44,7 +44,7 @@ func smooth(c card.Candidate) float64 {
 // below asks for children of the root, or of the best, one after another, and gives the candidates with their verdicts.
 func below(t *testing.T, count int, seed int64, informed, ofBest bool, judge func(card.Candidate) card.Verdict) []propose.Attempt {
 	t.Helper()
-	p := Of(propose.Facts{Target: "host"}, func(*card.Card, propose.Facts) []Family { return []Family{plain("fair"), plain("good")} })
+	p := Of(propose.Facts{Target: "host"}, func(*card.Card, propose.Facts) []Family { return []Family{plain("fair"), plain("good")} }, true)
 	var tried []propose.Attempt
 	seen := map[string]bool{}
 	for i := range count {
@@ -102,11 +102,11 @@ func TestNoiseIsNotRead(t *testing.T) {
 	chance := rand.New(rand.NewPCG(1, 1))
 	spaces := spacesOf([]Family{plain("good")}, nil, propose.Facts{})
 	tried := below(t, 40, 1, false, false, fine(func(card.Candidate) float64 { return math.Exp(0.3 * chance.NormFloat64()) }))
-	if got := evidenceOf(spaces, tried).by[spaces[0]].signal; got > 0.5 {
+	if got := evidenceOf(spaces, tried, nil).by[spaces[0]].signal; got > 0.5 {
 		t.Errorf("of costs that are noise %.0f %% were taken for the parameters' doing (expected 50 at most)", 100*got)
 	}
 	tried = below(t, 40, 1, false, false, fine(smooth))
-	if got := evidenceOf(spaces, tried).by[spaces[0]].signal; got < 0.85 {
+	if got := evidenceOf(spaces, tried, nil).by[spaces[0]].signal; got < 0.85 {
 		t.Errorf("of costs without noise %.0f %% were taken for the parameters' doing (expected 85 at least)", 100*got)
 	}
 }
@@ -119,7 +119,7 @@ func TestNeighboursOfFailuresComeLater(t *testing.T) {
 		}
 		return card.Verdict{Status: card.OK, Cost: 0.5 + 0.01*float64(c.Params["B"])}
 	}
-	known := evidenceOf(spaces, below(t, 60, 1, false, false, verdict)).by[spaces[0]]
+	known := evidenceOf(spaces, below(t, 60, 1, false, false, verdict), nil).by[spaces[0]]
 	failing, well := known.promise([]int{4, 1, 1, 1}), known.promise([]int{1, 1, 1, 1})
 	if failing <= well {
 		t.Errorf("a point where others failed promises %.3f, one where they did well %.3f (expected more)", failing, well)
@@ -137,7 +137,7 @@ func TestKernelOfTwoPoints(t *testing.T) {
 }
 
 func TestWithoutEvidenceOneParameterIsChanged(t *testing.T) {
-	p := Of(propose.Facts{Target: "host"}, func(*card.Card, propose.Facts) []Family { return []Family{plain("good")} })
+	p := Of(propose.Facts{Target: "host"}, func(*card.Card, propose.Facts) []Family { return []Family{plain("good")} }, true)
 	parent := propose.Attempt{Candidate: card.Candidate{Author: Author, Family: "good", Params: map[string]int{"A": 2, "B": 4, "C": 16, "D": 1}}}
 	seen := map[string]bool{}
 	count := 0

@@ -16,12 +16,13 @@ type space struct {
 	family   Family
 	params   []Param
 	defaults []int
+	order    int // in the list of families
 }
 
 func spacesOf(families []Family, c *card.Card, f propose.Facts) []*space {
 	spaces := make([]*space, len(families))
 	for i, family := range families {
-		s := &space{family: family, params: family.Params(c, f)}
+		s := &space{family: family, params: family.Params(c, f), order: i}
 		for _, param := range s.params {
 			s.defaults = append(s.defaults, max(0, slices.Index(param.Values, param.Default)))
 		}

@@ -6,8 +6,8 @@
 //	root    the default of each family that applies, then the other points
 //	below   the parent's family with other parameters
 //
-// Which of them comes first is what the candidates of this card that were judged promise (evidence.go). Before there are some, the nearest to a default
-// come first, and below a candidate one parameter is changed.
+// Which of them comes first is what the candidates of this card that were judged promise (evidence.go). Before there are some, it is what a small cost model
+// expects (prior.go; on the host the nearest to a default), and below a candidate one parameter is changed.
 //
 // A family is one page of code, host/<family>.cc or cuda/<family>.cu, and a Go file that knows where it applies (docs/templates.md). An idea
 // that serves both targets is two families of one name, one in each target's list.
@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/propose"
@@ -54,18 +55,24 @@ const MaxPoints = 4096
 type proposer struct {
 	facts    propose.Facts
 	families func(*card.Card, propose.Facts) []Family // that a card can be computed by
+	prices   *prices                                  // nil: no prior
 }
 
 // New makes the proposer. facts are used for briefs that name no target.
-func New(facts propose.Facts) propose.Proposer { return builtIn{proposer{facts, Runnable}} }
+func New(facts propose.Facts) propose.Proposer { return builtIn{Of(facts, Runnable, true)} }
 
-// Of makes the proposer of other families than the built-in ones, as those of a recorded table. families gives those that apply to a card.
-func Of(facts propose.Facts, families func(*card.Card, propose.Facts) []Family) propose.Proposer {
-	return proposer{facts, families}
+// Of makes the proposer of other families than the built-in ones, as those of a recorded table, with or without a prior. families gives those that
+// apply to a card.
+func Of(facts propose.Facts, families func(*card.Card, propose.Facts) []Family, prior bool) propose.Proposer {
+	t := proposer{facts: facts, families: families}
+	if prior {
+		t.prices = &prices{cards: map[*card.Card]*sheet{}}
+	}
+	return t
 }
 
 // builtIn is the proposer of the families of this package.
-type builtIn struct{ proposer }
+type builtIn struct{ propose.Proposer }
 
 // Serves says whether any family applies to a card. Which device will run it may not be known yet.
 func (builtIn) Serves(c *card.Card) bool { return len(Applicable(c)) > 0 }
@@ -81,7 +88,12 @@ func (t proposer) Propose(ctx context.Context, brief propose.Brief) (card.Candid
 	}
 	chance := rand.New(rand.NewPCG(uint64(brief.Seed), 0x6b66))
 	spaces := spacesOf(t.families(brief.Card, facts), brief.Card, facts)
-	known := evidenceOf(spaces, brief.Tried)
+	if t.prices != nil {
+		t.prices.Lock()
+		defer t.prices.Unlock()
+	}
+	expects := t.prices.of(brief.Card, facts, spaces, brief.Tried)
+	known := evidenceOf(spaces, brief.Tried, expects)
 	var first, rest []step
 	if n := len(brief.Lineage); n > 0 {
 		rest = changes(spaces, brief.Lineage[n-1].Candidate, known == nil)
@@ -89,7 +101,17 @@ func (t proposer) Propose(ctx context.Context, brief propose.Brief) (card.Candid
 		first, rest = starts(spaces)
 	}
 	chance.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
-	known.order(rest)
+	if expects != nil && len(brief.Lineage) == 0 {
+		first, rest = expects.starts(append(first, rest...), brief.Tried)
+	}
+	switch {
+	case known != nil:
+		known.order(rest)
+	case expects != nil:
+		expects.order(rest)
+	default:
+		slices.SortStableFunc(rest, func(a, b step) int { return a.far - b.far })
+	}
 	for _, step := range append(first, rest...) {
 		candidate, err := Make(step.space.family, brief.Card, facts, step.space.point(step.at))
 		if err != nil {
