@@ -144,6 +144,11 @@ def test_the_first_doubt_that_holds_is_told_and_only_it_is_put_into_words():
     doubts.ask(True, never, "values")
     assert doubts.first() == ("second", "inputs")
     assert Doubts().first() == ("", "")
+    suspected = Doubts()
+    suspected.ask(torch.tensor(True), lambda: "", "poison")  # a closer look found nothing
+    assert suspected.first() == ("", "")
+    suspected.ask(torch.tensor(True), lambda: "third", "values")
+    assert suspected.first() == ("third", "values")
 
 
 # ---- memory -----------------------------------------------------------------------------------------------------
@@ -210,6 +215,19 @@ def test_a_swap_or_a_flipped_bit_gives_another_digest_from_sums_of_words():
     for dtype in (torch.bool, torch.uint8, torch.bfloat16, torch.float32, torch.int64):
         assert len(_sums(torch.ones(13, dtype=dtype))) == 3
     assert _sums(torch.ones(0)) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("numel", [8 * 4096, 8 * 4096 + 1, 9 * 4096 - 4, 3 * 4096])
+def test_a_large_tensors_digest_is_made_of_the_same_sums(monkeypatch, numel: int):
+    """By rows and columns, in place of a weight for each word."""
+    from kernelforge.referee import held
+
+    x = torch.randint(-(1 << 15), 1 << 15, (numel,), dtype=torch.int16)
+    at_once = held._sums(x)
+    monkeypatch.setattr(held, "_LARGE", 2 * held._ROW)
+    assert held._sums(x) == at_once
+    x[[5, 4101]] = x[[4101, 5]] ^ 1
+    assert held._sums(x) != at_once
 
 
 # ---- roof and whole model ---------------------------------------------------------------------------------------

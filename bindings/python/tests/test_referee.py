@@ -159,6 +159,22 @@ def test_poison_that_is_a_nan_does_not_pass_for_eagers_nan() -> None:
     assert (result["status"], "not written" in result["detail"]) == ("wrong_value", True)
 
 
+def test_an_output_may_hold_poisons_bits_where_eager_has_them() -> None:
+    """Bits like these raise a suspicion, which a closer look dispels."""
+    x = torch.randn(16, 64).abs()
+    x.view(torch.int32)[3, 5:7] = torch.tensor([0x7FDA5A5A, 0x4B3A5A5A], dtype=torch.int32)  # as in memory.py
+    profile = FakeProfile("aten::relu", [x])
+    assert Worker(profile).judge(eager)["status"] == "ok"
+
+    def skips_one(worker: Worker, case: Task, repeat: int) -> None:
+        out, right = worker.tensor(case, 1).view(-1), worker.tensor(case, 0).relu().view(-1)
+        out[:9], out[10:] = right[:9], right[10:]  # another element keeps the poison
+
+    result = Worker(profile).judge(skips_one)
+    assert (result["status"], result["gate"]) == ("wrong_value", "poison")
+    assert "1 of 1024 elements were not written, the first at [0, 9]" in result["detail"]
+
+
 def test_every_nan_may_come_out_where_every_nan_goes_in() -> None:
     """Among all inputs of a type are the poison's bits, and whoever keeps a NaN's payload writes them."""
     x = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)

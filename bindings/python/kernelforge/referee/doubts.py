@@ -41,7 +41,8 @@ class Doubts:
         self._asked: list[tuple[torch.Tensor | bool, Callable[[], str], str]] = []
 
     def ask(self, found: torch.Tensor | bool, words: Callable[[], str], gate: str) -> None:
-        """Add a question. found: True, or a 0-dim tensor that is or will be; words: called only where it is; gate: what a yes fails."""
+        """Add a question. found: True, or a 0-dim tensor that is or will be; words: called only where it is, "" after a closer look that finds nothing; gate:
+        what a yes fails."""
         self._asked.append((found, words, gate))
 
     def first(self) -> tuple[str, str]:
@@ -49,6 +50,6 @@ class Doubts:
         waiting = [f for f, _, _ in self._asked if isinstance(f, torch.Tensor)]
         answers = iter(torch.stack(waiting).tolist() if waiting else [])
         for found, words, gate in self._asked:
-            if next(answers) if isinstance(found, torch.Tensor) else found:
-                return words(), gate
+            if (next(answers) if isinstance(found, torch.Tensor) else found) and (said := words()):
+                return said, gate
         return "", ""

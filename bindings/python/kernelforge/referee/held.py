@@ -83,7 +83,22 @@ def _sums(dense: torch.Tensor) -> list[int]:
     flat = dense.reshape(-1).view(word)
     whole = flat.numel() * size // 8 * 8 // size
     parts = [flat[:whole].view(torch.int64), flat[whole:].to(torch.int64)]
-    words = parts[0] if whole == flat.numel() else torch.cat(parts)
-    weights = torch.arange(1, 2 * words.numel() + 1, 2, device=words.device)
-    found: list[int] = torch.stack([words.sum(), (words * weights).sum()]).tolist()
+    rows = parts[0].numel() // _ROW if parts[0].numel() >= _LARGE else 0
+    rest = parts[0][rows * _ROW :]
+    sums = [_weighted(rest if whole == flat.numel() else torch.cat([rest, parts[1]]), rows * _ROW)]
+    if rows:
+        # Of a table the weights are those of the rows and of the columns, so that none is made for each word: a third of the way through memory.
+        table = parts[0][: rows * _ROW].view(rows, _ROW)
+        first, across = _weighted(table.sum(1), 0), _weighted(table.sum(0), 0)
+        sums.append(torch.stack([first[0], _ROW * (first[1] - first[0]) + across[1]]))
+    found: list[int] = torch.stack(sums).sum(0).tolist()
     return [flat.numel(), *found]
+
+
+_ROW, _LARGE = 4096, 1 << 20  # words
+
+
+def _weighted(words: torch.Tensor, before: int) -> torch.Tensor:
+    """Return the sum of words and the sum of words times 2 i + 1, i counted from `before`."""
+    weights = torch.arange(2 * before + 1, 2 * (before + words.numel()) + 1, 2, device=words.device)
+    return torch.stack([words.sum(), (words * weights).sum()])

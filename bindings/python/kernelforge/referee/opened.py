@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -339,8 +340,8 @@ class OpenCard:
         outputs = [room.private() for room in stage.outputs]
         for room, out, bound in zip(stage.outputs, outputs, bounds, strict=True):
             if "poison" not in self._off and item.kind != changed.KIND:
-                left = room.left(out, bound.eager, every_nan=item.kind == "exhaustive")
-                doubts.ask(left.any(), unwritten(bound.name, left), "poison")
+                left = partial(unwritten, room, out, bound.name, bound.eager, item.kind == "exhaustive")
+                doubts.ask(room.suspects(out), left, "poison")
         words, gate = doubts.first()
         if words:
             return Finding("wrong_value", words, 2.0, gate=gate), ""
@@ -357,9 +358,9 @@ class OpenCard:
         if "poison" in self._off:
             return None
         for room, bound in zip(variant.stage.outputs, self._reference(variant, item)[1], strict=True):
-            left = room.left(room.private(), bound.eager, every_nan=item.kind == "exhaustive")
-            if bool(left.any()):
-                return unwritten(bound.name, left)(), "poison"
+            now, all_ = room.private(), item.kind == "exhaustive"
+            if words := unwritten(room, now, bound.name, bound.eager, all_):
+                return words, "poison"
         return None
 
     def _related(
