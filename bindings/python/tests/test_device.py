@@ -203,6 +203,20 @@ def test_references_that_came_first_stay_where_not_all_fit():
     assert held.get("v0", variant, cases[0]) is not first
 
 
+def test_outputs_with_eagers_bits_are_digested_once_a_case(monkeypatch):
+    from kernelforge.referee import held
+
+    made: list[float] = []
+    digest_of = held.digest_of
+    monkeypatch.setattr(held, "digest_of", lambda outputs: made.append(1) or digest_of(outputs))
+    digests, x, y = held.Digests(), torch.ones(3), torch.zeros(3)
+    for as_eager in (True, True, False, False):
+        assert digests.of(0, [x], as_eager=as_eager) == digest_of([x])
+    assert len(made) == 3
+    assert digests.of(1, [y], as_eager=True) == digest_of([y]) != digests.of(0, [x], as_eager=True)
+    assert digests.of(0, [y], as_eager=False) == digest_of([y])
+
+
 def test_a_swap_or_a_flipped_bit_gives_another_digest_from_sums_of_words():
     from kernelforge.referee.held import _sums
 

@@ -159,6 +159,23 @@ def test_poison_that_is_a_nan_does_not_pass_for_eagers_nan() -> None:
     assert (result["status"], "not written" in result["detail"]) == ("wrong_value", True)
 
 
+def test_a_changed_inputs_digest_is_that_runs_own() -> None:
+    """Whoever gives eager's bits has one digest a case, but a changed input is another for each run."""
+    worker = Worker(relu_card(16, 64))
+    found: dict[str, list[str]] = {}
+    for kind in ("captured", "changed"):
+        case, first = worker.cases(kind)[0], worker.prepared["cases"][0]
+        for _ in range(2):
+            for now in (first, case):
+                worker.check(None, {"case": now["id"], "pattern": 0})
+                eager(worker, now)
+                result = worker.check({"case": now["id"], "repeat": 0}, None)
+            assert result["exact"]
+            found.setdefault(kind, []).append(result["output_hash"])
+    assert found["captured"][0] == found["captured"][1]
+    assert found["changed"][0] != found["changed"][1]
+
+
 def test_an_output_may_hold_poisons_bits_where_eager_has_them() -> None:
     """Bits like these raise a suspicion, which a closer look dispels."""
     x = torch.randn(16, 64).abs()

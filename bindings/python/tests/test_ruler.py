@@ -128,6 +128,21 @@ def test_blocks_replay_each_side_as_often(extension: Extension, monkeypatch: pyt
     assert len(Graph.made) == 3  # what is served may be another plan now: captured anew
 
 
+def test_a_device_that_was_timed_a_moment_ago_is_warm_when_samples_agree(
+    extension: Extension, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its clocks rise with the first work after a pause; samples have to agree in either case."""
+    now, least = [100.0], []
+    monkeypatch.setattr(ruler.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(ruler, "_warm", lambda block, least_s: least.append(least_s))
+    monkeypatch.setattr(ruler, "_worked", {})
+    calls = ruler.calls_of(DEVICE, "aten::relu", [[1]])
+    for pause in (0.0, ruler._IDLE_S / 2, ruler._IDLE_S * 1.5, ruler._IDLE_S / 2):
+        now[0] += pause
+        calls.blocks(1, 4, seed=3)
+    assert least == [ruler._WARM_S, 0.0, ruler._WARM_S, 0.0]
+
+
 def test_the_control_is_eager_in_a_candidates_place(extension: Extension) -> None:
     calls = ruler.calls_of(DEVICE, "aten::relu", [[1]])
     found = calls.blocks(8, 4, seed=3, control=True)
@@ -150,7 +165,7 @@ def test_the_order_of_a_blocks_sides_is_drawn_for_every_block(
         return real(device, raw, stream, samples)
 
     monkeypatch.setattr(extension, "graph_time", graph_time)
-    monkeypatch.setattr(ruler, "_warm", lambda block: None)
+    monkeypatch.setattr(ruler, "_warm", lambda block, least_s: None)
 
     def drawn(seed: int) -> list[str]:
         orders.clear()

@@ -14,7 +14,7 @@ import torch
 
 from .. import _ext
 from .._place import HOST, Place
-from .bounds import bits
+from .bounds import Compared, bits
 from .calls import copy_into, span
 from .doubts import Doubts, differ
 from .draws import Slot
@@ -264,12 +264,12 @@ def _changed(room: Room, values: torch.Tensor) -> Callable[[], str]:
     return said
 
 
-def unwritten(room: Room, values: torch.Tensor, name: str, expected: torch.Tensor, every_nan: bool) -> str:
-    """Return words for elements of an output that were left as they were, or "". values: a private copy; the others: as `Room.left`."""
-    left = room.left(values, expected, every_nan=every_nan)
+def unwritten(room: Room, values: torch.Tensor, bound: Compared, every_nan: bool) -> str:
+    """Return words for elements of an output that were left as they were, or "". values: a private copy; every_nan: as `Room.left`."""
+    left = room.left(values, bound.eager, every_nan=every_nan)
     if not bool(left.any()):
         return ""
-    return f"{name}: {int(left.sum())} of {left.numel()} elements were not written, the first at {_first_of(left)}"
+    return f"{bound.name}: {int(left.sum())} of {left.numel()} elements were not written, the first at {_first_of(left)}"
 
 
 def differing(room: Room, out: torch.Tensor, words: str) -> Callable[[], str]:

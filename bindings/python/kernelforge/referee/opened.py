@@ -21,7 +21,7 @@ from .bounds import Compared, Finding, Off, compare
 from .cases import Held, Input, Variant, major
 from .doubts import Doubts
 from .draws import Slot
-from .held import References, digest_of
+from .held import Digests, References
 from .memory import Room, Stage, differing, unwritten
 from .pool import Pool, Slab
 from .reference import run_eager
@@ -108,7 +108,7 @@ class OpenCard:
                 f"prepare the card {self._name}: {place.device} has no room for its shared buffers ({gib:.1f} GiB are free)",
                 hint=SMALLER,
             )
-        self._references = References(place)
+        self._references, self._digests = References(place), Digests()
         self.clock.append(time.monotonic())
         self._timed: dict[str, Calls] = {}
         self._graphs = torch.cuda.graph_pool_handle() if place.cuda else None
@@ -257,12 +257,11 @@ class OpenCard:
         result = {"status": "ok", "gate": "", "detail": "", "worst": 0.0, "output_hash": "", "exact": False}
         if asked is not None:
             finding, digest = self._with_room(lambda: self._compared(asked["case"], asked["repeat"]))
-            worst = min(finding.worst, 1e300)  # JSON has no infinity
             result = {
                 "status": finding.status,
                 "gate": finding.gate,
                 "detail": finding.detail,
-                "worst": worst,
+                "worst": min(finding.worst, 1e300),  # JSON has no infinity
                 "output_hash": digest,
                 "exact": finding.exact,
                 "number": self.cases[asked["case"]][1].number,
@@ -340,12 +339,14 @@ class OpenCard:
         outputs = [room.private() for room in stage.outputs]
         for room, out, bound in zip(stage.outputs, outputs, bounds, strict=True):
             if "poison" not in self._off and item.kind != changed.KIND:
-                left = partial(unwritten, room, out, bound.name, bound.eager, item.kind == "exhaustive")
+                left = partial(unwritten, room, out, bound, item.kind == "exhaustive")
                 doubts.ask(room.suspects(out), left, "poison")
         words, gate = doubts.first()
         if words:
             return Finding("wrong_value", words, 2.0, gate=gate), ""
-        finding, digest = compare(bounds, outputs), digest_of(outputs)
+        finding = compare(bounds, outputs)
+        same = finding.exact and item.kind != changed.KIND  # which is another input each time
+        digest = self._digests.of(case, outputs, as_eager=same)
         if finding.status == "ok" and item.final:
             related = self._related(variant, item, tensors, outputs, bounds)
             finding = finding if related.status == "ok" else related
@@ -358,8 +359,7 @@ class OpenCard:
         if "poison" in self._off:
             return None
         for room, bound in zip(variant.stage.outputs, self._reference(variant, item)[1], strict=True):
-            now, all_ = room.private(), item.kind == "exhaustive"
-            if words := unwritten(room, now, bound.name, bound.eager, all_):
+            if words := unwritten(room, room.private(), bound, item.kind == "exhaustive"):
                 return words, "poison"
         return None
 

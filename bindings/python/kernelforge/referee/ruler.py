@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import random
 import time
 from collections import OrderedDict
@@ -34,6 +35,7 @@ _SETTLE = (
     3  # calls before a capture: libraries load code, choose algorithms and take workspaces at the first ones
 )
 _WARM_S, _WARM_MOST_S = 0.025, 0.25  # a device's clocks rise under load; the longest that is waited for
+_IDLE_S = 0.05  # after a timing so long ago they may have fallen
 _AGREE, _ALIKE = 3, 0.02  # so many samples in a row within this part of each other: it is warm
 
 Arguments = Sequence[Any]
@@ -134,15 +136,19 @@ class _Side:
     plans: bool
 
 
-def _warm(block: Callable[[], list[float]]) -> None:
-    """Run blocks untimed until each side's last samples agree, at least 25 ms: a device's clocks rise with its first work."""
+def _warm(block: Callable[[], list[float]], least_s: float) -> None:
+    """Run blocks untimed until each side's last samples agree, at least for so many seconds: a device's clocks rise with its first work."""
     seen: list[list[float]] = []
     begin = time.monotonic()
     while (spent := time.monotonic() - begin) < _WARM_MOST_S:
         seen = [*seen, block()][-_AGREE:]
         alike = len(seen) == _AGREE and all(max(s) <= min(s) * (1 + _ALIKE) for s in zip(*seen, strict=True))
-        if spent >= _WARM_S and alike:
+        if spent >= least_s and alike:
             return
+
+
+_worked: dict[Place, float] = {}
+"""When blocks were last timed on a device: what follows soon finds it warm."""
 
 
 @functools.cache
@@ -189,7 +195,8 @@ class _DeviceCalls:
                 return self._replayed(graph, 1, inner)[0]
             return self._by_events(1, side.calls, plans=side.plans)[0] * side.calls / inner
 
-        _warm(lambda: [sample(side) for side in sides])
+        idle = time.monotonic() - _worked.get(self._place, -math.inf) > _IDLE_S
+        _warm(lambda: [sample(side) for side in sides], _WARM_S if idle else 0.0)
         chance = random.Random(seed)
         between()
         for _ in range(count):
@@ -197,6 +204,7 @@ class _DeviceCalls:
             for side in sides:
                 found[side.name].append(sample(side))
             between()
+        _worked[self._place] = time.monotonic()
         return found
 
     def _graph(self, side: _Side) -> torch.cuda.CUDAGraph | None:
