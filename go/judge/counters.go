@@ -39,7 +39,8 @@ type counting struct {
 const notPermitted = "ERR_NVGPUCTRPERM"
 
 // ncuCommand is ncu's command line, to which a worker's is added. Clocks are left alone, since a locked clock would stay with every process of the device;
-// caches are emptied before each pass (its default), so that each pass of a kernel sees the same. Its own files are not copied into the user's home.
+// caches are emptied before each pass (its default), so that each pass of a kernel sees the same. It finds no wishes of the user's for ncu, and leaves nothing in
+// their home.
 func ncuCommand(program, report string, spec card.Spec) []string {
 	var names []string
 	for _, kernel := range spec.Kernels {
@@ -47,7 +48,7 @@ func ncuCommand(program, report string, spec card.Spec) []string {
 			names = append(names, name)
 		}
 	}
-	return []string{"/usr/bin/env", "NV_COMPUTE_PROFILER_DISABLE_STOCK_FILE_DEPLOYMENT=1", program, "--csv", "--page", "raw", "--print-units", "base",
+	return []string{"/usr/bin/env", "HOME=" + filepath.Dir(report), "NV_COMPUTE_PROFILER_DISABLE_STOCK_FILE_DEPLOYMENT=1", program, "--config-file", "off", "--csv", "--page", "raw", "--print-units", "base",
 		"--log-file", report, "--clock-control", "none", "--target-processes", "application-only", "--kernel-name-base", "function",
 		"--kernel-name", "regex:^(" + strings.Join(names, "|") + ")$", "--launch-count", fmt.Sprint(len(spec.Kernels)), "--metrics", strings.Join(metricNames(), ",")}
 }

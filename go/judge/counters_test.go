@@ -16,7 +16,7 @@ import (
 
 // ncuScript plays ncu: it notes how it was asked, runs the worker below it, and writes what the real one writes to its log.
 const ncuScript = `#!/bin/sh
-echo "$NV_COMPUTE_PROFILER_DISABLE_STOCK_FILE_DEPLOYMENT $@" >> "$0.asked"
+echo "$NV_COMPUTE_PROFILER_DISABLE_STOCK_FILE_DEPLOYMENT $HOME $@" >> "$0.asked"
 while [ $# -gt 0 ]; do
   case "$1" in
     --log-file) report=$2; shift 2;;
@@ -83,7 +83,7 @@ func TestCountersOfEveryKernelAreReadBelowNCU(t *testing.T) {
 		t.Errorf("%v, %s", err, cmp.Diff(want, found))
 	}
 	asked, _ := os.ReadFile(program + ".asked")
-	for _, words := range []string{"1 --csv --page raw", "--clock-control none", "--kernel-name regex:^(kf_first|kf_main)$ --launch-count 2 ", "--metrics gpu__time_duration.sum,dram__throughput",
+	for _, words := range []string{"1 " + b.judge.scratch.Path + " --config-file off --csv --page raw", "--clock-control none", "--kernel-name regex:^(kf_first|kf_main)$ --launch-count 2 ", "--metrics gpu__time_duration.sum,dram__throughput",
 		",smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio,", " serve cuda below"} {
 		if strings.Count(string(asked), words) != 1 {
 			t.Errorf("ncu was asked %q (expected once %q)", asked, words)
