@@ -6,9 +6,9 @@
 One study in a store and a compile cache of its own, so that nothing is taken from earlier runs: googlenet (float32, batch 4) on the host, resnet50
 (float16, channels_last, batch 256) on CUDA; random weights. On CUDA the study goes on where nothing is left to gain (`min_gain` 0), also past the roof,
 since its first candidates are near it and a handful of them would say nothing. `referee` tells what its tasks took, `spent` what the steps of the study
-did (those of the referee among them) and `parts` where their seconds went (go/judge/account.go): finalists are proved in `confirm`, which is part of the
-wall time. Candidates a minute are the distinct binaries
-that reached a verdict, over the wall time of the search.
+did (those of the referee among them) and `parts` where their seconds went (go/judge/account.go). Candidates a minute are the distinct binaries that
+reached a verdict, over the wall time of the search without what the user's process does to confirm (`seconds`: `confirm`; what the judge does of it is
+in), and once more over the whole wall time (`whole_s`).
 The worker's memory is what it holds beside the shared tensors (anonymous pages, sampled every 20 ms; on CUDA the driver's own are among them); the
 core's is what its Go runtime has taken from the system. The file is written after the search and again after the respawns; a run that finds the
 search of its commit in it goes on with the respawns.
@@ -195,6 +195,7 @@ def search(target: str, budget_s: float, home: Path) -> dict[str, Any]:
             if verdict.get("compile_ms"):
                 compile_ms.append(verdict["compile_ms"])
     seconds = report["seconds"]["search"]
+    whole = seconds + report["seconds"]["confirm"]
     return {
         "env": report["env"],
         "target": target,
@@ -203,6 +204,8 @@ def search(target: str, budget_s: float, home: Path) -> dict[str, Any]:
         "verdicts": statuses,
         "search_s": seconds,
         "candidates_per_min": len(judged_s) / seconds * 60,
+        "whole_s": whole,
+        "candidates_per_min_whole": len(judged_s) / whole * 60,
         "judge_s_p50": quantile(judged_s, 0.5),
         "seconds": report["seconds"],
         "referee": {
@@ -304,6 +307,8 @@ def tell(figures: dict[str, Any], target: str) -> None:
     least = CANDIDATES_PER_MIN[target]
     budget = "" if least is None else f"  (budget {least:g} or more)"
     print(f"{'candidates a minute':40} {figures['candidates_per_min']:8.1f}{budget}")
+    if (over_all := figures.get("candidates_per_min_whole")) is not None:
+        print(f"{'... over the whole wall time':40} {over_all:8.1f}{budget}")
 
 
 def main() -> int:
