@@ -143,8 +143,8 @@ func contract(t *testing.T, fresh func(t *testing.T) *bench) {
 				t.Errorf("found %+v", v)
 			}
 		}
-		if want := len(b.referee.prepared.Cases)*repeats + 1 + 1 + 2*len(b.card.Variants); b.referee.checks != want {
-			t.Errorf("%d checks (expected %d: every case %d times, the heaviest variant's first once on an old output, and once more for each variant after the timing)", b.referee.checks, want, repeats)
+		if want := len(b.referee.prepared.Cases)*repeats + 1 + 1 + len(b.card.Variants) + 1; b.referee.checks != want {
+			t.Errorf("%d checks (expected %d: every case %d times, the heaviest variant's first once on an old output, and after the timing once more for each variant, with one question more than there are)", b.referee.checks, want, repeats)
 		}
 	})
 

@@ -276,19 +276,16 @@ func (t *trial) repeatsOf(i int, first bool) int {
 	return often
 }
 
-// once poisons, runs and compares one more time.
-func (t *trial) once(ctx context.Context, v card.Variant, k Case, repeat int) error {
-	if _, err := t.judge.referee.Check(ctx, t.card.ID, nil, &Poison{Case: k.ID, Pattern: repeat % 2}); err != nil {
-		return fmt.Errorf("check: %w", err)
-	}
-	if err := t.run(ctx, v, k, repeat, repeat); err != nil {
-		return err
-	}
-	checked, err := t.judge.referee.Check(ctx, t.card.ID, &Compare{Case: k.ID, Repeat: repeat}, nil)
+// between has the run that just ended compared, and memory made ready for the next: one question, since the way to the referee takes longer than the look.
+func (t *trial) between(ctx context.Context, before *step, next *Poison) error {
+	checked, err := t.judge.referee.Check(ctx, t.card.ID, before.compare(), next)
 	if err != nil {
 		return fmt.Errorf("check: %w", err)
 	}
-	return t.verdict(checked, v, k, repeat)
+	if before == nil {
+		return nil
+	}
+	return t.verdict(checked, before.variant, before.input, before.repeat)
 }
 
 // verdict turns a comparison that failed into the candidate's failure.

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -306,21 +307,22 @@ func (t *trial) stillCorrect(ctx context.Context) error {
 	if t.judge.off(GateRepeats) {
 		return nil
 	}
+	var before *step
 	for i, v := range heaviestFirst(t.variants) {
 		if i >= t.judge.target.traits().thorough {
 			break
 		}
-		for _, k := range t.open.prepared.Cases {
-			if k.Variant != v.ID {
-				continue
-			}
-			if err := t.once(ctx, v, k, repeats); err != nil {
-				return err
-			}
-			break
+		first := slices.IndexFunc(t.open.prepared.Cases, func(k Case) bool { return k.Variant == v.ID })
+		now := step{variant: v, input: t.open.prepared.Cases[first], repeat: repeats}
+		if err := t.between(ctx, before, &Poison{Case: now.input.ID, Pattern: repeats % patterns}); err != nil {
+			return err
 		}
+		if err := t.run(ctx, v, now.input, repeats, repeats); err != nil {
+			return err
+		}
+		before = &now
 	}
-	return nil
+	return t.between(ctx, before, nil)
 }
 
 // band is what the reference kernel's time in the worker / its time in the user's process was so far, as log ratios. A block outside the
