@@ -206,7 +206,7 @@ func diagnosis(attempt propose.Attempt, from propose.Brief) []string {
 	lines = append(lines[:min(len(lines), maxParts)], brief.Counted(from.Card, attempt.Counters)...)
 	lines = lines[:min(len(lines), 2*maxParts)]
 	for i, line := range lines {
-		lines[i] = clean(line, 600) // names of entries are an author's
+		lines[i] = clean(line, 900) // names of entries are an author's
 	}
 	return lines
 }
