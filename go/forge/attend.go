@@ -66,8 +66,10 @@ func (t *table) serve(ctx context.Context, cards []*card.Card) error {
 			}
 			continue
 		}
+		_, guest := t.past.run(c.ID).nextSubmission()
+		guest = guest || left[c.ID]
 		delete(left, c.ID)
-		if err := t.judgeAll(ctx, c); err != nil {
+		if err := t.judgeAll(ctx, c, guest); err != nil {
 			return err
 		}
 	}
@@ -102,8 +104,9 @@ func (t *table) wait(ctx context.Context) error {
 	return nil
 }
 
-// judgeAll judges what waits for a card. A card that cannot be judged now is the candidate's answer, and no end of the others.
-func (t *table) judgeAll(ctx context.Context, c *card.Card) error {
+// judgeAll judges what waits for a card, and reads the counters that are asked for. A card that cannot be judged now is the candidate's answer, and no
+// end of the others. guest: a candidate waits, so that there will be something to confirm.
+func (t *table) judgeAll(ctx context.Context, c *card.Card, guest bool) error {
 	if t.run != nil && t.run.card != c {
 		if err := t.leave(ctx); err != nil {
 			return err
@@ -115,11 +118,12 @@ func (t *table) judgeAll(ctx context.Context, c *card.Card) error {
 			return err
 		}
 		t.run = r
-		if !slices.Contains(t.seen, c) {
-			t.seen = append(t.seen, c)
-		}
 	}
+	before := t.run.history.judged
 	_, err := t.run.search(ctx)
+	if (guest || t.run.history.judged > before) && !slices.Contains(t.seen, c) {
+		t.seen = append(t.seen, c)
+	}
 	if err == nil {
 		return nil
 	}

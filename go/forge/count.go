@@ -53,7 +53,7 @@ func (r *run) counted(ctx context.Context, node search.NodeID) (known *card.Coun
 	found := card.Counters{Why: judge.Uncountable()}
 	var entries []store.Entry
 	if found.Why == "" {
-		if err := r.open(ctx); err != nil {
+		if err := r.prepare(ctx); err != nil { // the run has not begun again by that
 			return nil, false, err
 		}
 		began := r.now()
@@ -86,7 +86,8 @@ func (r *run) count(ctx context.Context, judge counter, candidate card.Candidate
 	return found, nil
 }
 
-// wishes reads the counters that somebody outside asked for. Who asked waits for an event.
+// wishes reads the counters that somebody outside asked for. Who asked waits for an event. What hinders it ends neither the run nor the study: a candidate
+// that comes will meet it.
 func (r *run) wishes(ctx context.Context) error {
 	for len(r.history.wished) > 0 {
 		node := search.NodeID(r.history.wished[0])
@@ -95,11 +96,19 @@ func (r *run) wishes(ctx context.Context) error {
 			continue
 		}
 		known, fresh, err := r.counted(ctx, node)
-		if err == nil && !fresh && known != nil {
-			err = r.append(r.card.ID, store.Entry{Kind: store.KindCounters, Data: countersEvent{node, *known}})
-		}
 		if err != nil {
-			return err
+			if code := card.AsError(err).Code; code == card.CodeStopped || code == card.CodeStore || code == card.CodeInternal {
+				return err
+			}
+			if err := r.close(ctx); err != nil { // it is prepared anew by who needs it
+				return err
+			}
+			known = &card.Counters{Why: "its card could not be prepared"}
+		}
+		if !fresh && known != nil {
+			if err := r.append(r.card.ID, store.Entry{Kind: store.KindCounters, Data: countersEvent{node, *known}}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/judge"
 	"github.com/kernelforge/kernelforge/go/propose"
 	"github.com/kernelforge/kernelforge/go/store"
 )
@@ -166,12 +167,12 @@ func TestWhereNothingCanBeCountedTheSearchGoesOn(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "store.db")
 		var seen []string
-		var judge Judge = tableFor(t)
+		var by Judge = tableFor(t)
 		if at.judge != nil {
 			at.judge.tableJudge = tableFor(t)
-			judge = at.judge
+			by = at.judge
 		}
-		config := hired(configFor(t, path, judge, Settings{Candidates: 6, InFlight: 1, Seconds: at.seconds}, reluCard("c-00000001", 0.5)), briefed(&seen))
+		config := hired(configFor(t, path, by, Settings{Candidates: 6, InFlight: 1, Seconds: at.seconds}, reluCard("c-00000001", 0.5)), briefed(&seen))
 		if at.judge != nil {
 			config = onDevice(config)
 		}
@@ -204,6 +205,7 @@ func TestAGuestsWishForCountersIsFulfilled(t *testing.T) {
 		}
 		return waits
 	}
+	before := view(t, path)
 	if waits("c-00000001", 1, true) || len(j.counted) != 0 {
 		t.Errorf("nobody runs the study, and %v were counted", j.counted)
 	}
@@ -249,6 +251,26 @@ func TestAGuestsWishForCountersIsFulfilled(t *testing.T) {
 	if waits("c-00000002", 2, true) {
 		t.Error("what could not be read is asked for again in the same session")
 	}
+	j.why = ""
+	j.open = func(c *card.Card) error { return card.Fail(card.CodeReferee, "", "no room for card `%s`", c.ID) }
+	if got := ask("c-00000001", 2); got.Counters == nil || got.Counters.Why != "its card could not be prepared" { // the other one was held
+		t.Errorf("found %+v", got.Counters)
+	}
+	j.open = nil
+	confirmed := 0
+	j.confirms = func(f judge.Finalist, _ card.Verdict) judge.Confirmation {
+		confirmed++
+		return judge.Confirmation{Variant: f.Variant, Node: f.Node}
+	}
 	study.Conclude()
 	drive(t, study, nil)
+	after := view(t, path)
+	for i, run := range after.Runs { // reading is no searching
+		if run.State != runEnded || run.Why != before.Runs[i].Why || treeText(run) != treeText(before.Runs[i]) {
+			t.Errorf("afterwards run `%s` is %s: %s (before: %s: %s)", run.Card, run.State, run.Why, before.Runs[i].State, before.Runs[i].Why)
+		}
+	}
+	if confirmed != 0 || j.opened["c-00000001"]+j.opened["c-00000002"] != 0 {
+		t.Errorf("%d finalists were confirmed again, and %v are held", confirmed, j.opened)
+	}
 }

@@ -12,13 +12,21 @@ import (
 	"github.com/kernelforge/kernelforge/go/store"
 )
 
-// open prepares the card, once.
+// open begins the run and prepares its card, once.
 func (r *run) open(ctx context.Context) error {
 	if r.opened {
 		return nil
 	}
 	if err := r.start(); err != nil {
 		return err
+	}
+	return r.prepare(ctx)
+}
+
+// prepare prepares the card, once: also where the run is not gone on with.
+func (r *run) prepare(ctx context.Context) error {
+	if r.opened {
+		return nil
 	}
 	theJudge, err := r.judge()
 	if err != nil {
