@@ -153,7 +153,7 @@ func (a *Author) task(from propose.Brief, told brief.Brief) (string, error) {
 
 // parent tells what stands above a new idea. While a failure is mended its code is left out: the failing one is there.
 func (a *Author) parent(attempt propose.Attempt, from propose.Brief) *parent {
-	p := &parent{Costs: costs(attempt.Verdict, from.Card), Change: a.scrub.line(attempt.Candidate.Change, quotedIdea), Diagnosis: diagnosis(attempt, from)}
+	p := &parent{Costs: costs(attempt.Verdict, from.Card), Change: a.scrub.line(attempt.Candidate.Change, quotedIdea), Diagnosis: a.diagnosis(attempt, from)}
 	if from.Repair == nil {
 		p.Source, p.Spec = a.code(attempt.Candidate, from.Card)
 	}
@@ -201,12 +201,12 @@ func machine(t brief.Target) string {
 }
 
 // diagnosis reads what is known of its kernels beside the time: what may keep a multiprocessor from being filled, and what its hardware counted.
-func diagnosis(attempt propose.Attempt, from propose.Brief) []string {
+func (a *Author) diagnosis(attempt propose.Attempt, from propose.Brief) []string {
 	lines := brief.Kernels(from.Facts, attempt.Candidate.Spec, attempt.Verdict.Usage)
 	lines = append(lines[:min(len(lines), maxParts)], brief.Counted(from.Card, attempt.Counters)...)
 	lines = lines[:min(len(lines), 2*maxParts)]
 	for i, line := range lines {
-		lines[i] = clean(line, 900) // names of entries are an author's
+		lines[i] = clean(a.scrub.text(line, 900), 900) // names of entries are an author's, and some words are of ncu
 	}
 	return lines
 }

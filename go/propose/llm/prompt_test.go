@@ -135,7 +135,10 @@ func TestNothingLeavesThatMustStay(t *testing.T) {
 			t.Errorf("%s: the prompt has the host's name", what)
 		}
 	}
+	b.Lineage[0].Counters = &card.Counters{Why: "ncu says: nothing for " + secret}
 	check("a new idea", promptOf(t, nil, b))
+	b.Lineage[0].Counters = &card.Counters{Kernels: []card.KernelCounters{{Entry: secret}}}
+	check("a new idea with counters", promptOf(t, nil, b))
 	for i := range b.Children {
 		b.Repair = &b.Children[i]
 		check("a repair of "+b.Children[i].Verdict.Gate, promptOf(t, nil, b))
