@@ -48,7 +48,7 @@ class Ahead:
         self._processes, self._threads = processes, threads
         self._held = contextlib.ExitStack()
         self._waiting: list[Child] = []
-        self._begun = False
+        self._begun = self._settled = False
 
     def __enter__(self) -> Ahead:
         return self
@@ -57,19 +57,23 @@ class Ahead:
         self._waiting = []
         self._held.close()
 
+    def begin(self) -> None:
+        """Start them, once, beside what is not timed: `settled` says when they have."""
+        if not self._begun:
+            self._begun = True
+            self._waiting = [self._held.enter_context(_start(self._threads)) for _ in range(self._processes)]
+
     @contextlib.contextmanager
-    def starting(self, silence: float = NOTHING_SAID) -> Iterator[None]:
-        """Start them beside what the first such block does, and wait for them at its end: a start takes CPUs, and nothing may be timed beside it."""
-        if self._begun:
-            yield
-            return
-        self._begun = True
-        self._waiting = [self._held.enter_context(_start(self._threads)) for _ in range(self._processes)]
+    def settled(self, silence: float = NOTHING_SAID) -> Iterator[None]:
+        """Have them start beside the first such block, and wait for them at its end: a start takes CPUs, and nothing may be timed beside it."""
+        self.begin()
         try:
             yield
         finally:
-            # One that does not come so far is none: what hindered it may be over when it is needed, or is told then.
-            self._waiting = [c for c in self._waiting if _says(c, "torch", silence)]
+            if not self._settled:
+                self._settled = True
+                # One that does not come so far is none: what hindered it may be over when it is needed, or is told then.
+                self._waiting = [c for c in self._waiting if _says(c, "torch", silence)]
 
     def take(self, processes: int, threads: int) -> list[Child]:
         """Give so many of those that wait, where they are what would be started now. threads: that torch may use."""

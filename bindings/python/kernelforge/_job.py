@@ -250,7 +250,14 @@ class Job:
         request, begin = self.request(), time.monotonic()
         with _search.opened(self.study, "study.start", **request), self.referee() as referee:
             execute = self.callers.beside(referee.execute)
-            outcome = _search.drive(self.study, execute, self.bar, _authors.teller(self.bar))
+            told = _authors.teller(self.bar)
+
+            def watch(event: dict[str, Any]) -> None:
+                if event["kind"] == "forecast" and event["data"]["candidates"] > 0:
+                    referee.expect()
+                told(event)
+
+            outcome = _search.drive(self.study, execute, self.bar, watch)
         self.account(outcome, begin)
         return outcome
 

@@ -3,6 +3,7 @@ were started ahead."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 import packs
-from kernelforge import _fresh
+from kernelforge import _fresh, _search
 from kernelforge._job import Job
 from kernelforge._place import HOST, Place
 from kernelforge.referee import Referee, ruler
@@ -151,9 +152,9 @@ def test_no_process_takes_its_turn_while_another_one_still_opens_its_device(scri
 
 def test_processes_that_wait_serve_and_no_others_are_started(scripted):
     with _fresh.Ahead(3, 1) as ahead:
-        with ahead.starting():
+        with ahead.settled():
             assert len(scripted) == 3
-        with ahead.starting():  # of the next card
+        with ahead.settled():  # of the next card
             assert len(scripted) == 3
         waited = [c._process.pid for c in scripted]
         assert pids(_fresh.serve(some("p-good"), processes=3, ahead=ahead, **GIVEN)) == waited
@@ -164,13 +165,13 @@ def test_processes_that_wait_serve_and_no_others_are_started(scripted):
 
 def test_a_process_that_waits_with_other_threads_or_has_ended_is_replaced(scripted):
     with _fresh.Ahead(2, 2) as ahead:
-        with ahead.starting():
+        with ahead.settled():
             pass
         found = _fresh.serve(some("p-good"), processes=2, ahead=ahead, **GIVEN)  # its plan wants one thread
         assert found["processes"] == 2
         assert not set(pids(found)) & {c._process.pid for c in scripted[:2]}
     with _fresh.Ahead(2, 1) as ahead:
-        with ahead.starting():
+        with ahead.settled():
             pass
         first, second = scripted[-2:]
         first._process.kill()
@@ -181,21 +182,24 @@ def test_a_process_that_waits_with_other_threads_or_has_ended_is_replaced(script
 
 
 def test_what_waits_ends_with_its_owner_and_where_it_is_not_wanted_nothing_starts(scripted):
-    with _fresh.Ahead(2, 1) as ahead, ahead.starting():
+    with _fresh.Ahead(2, 1) as ahead, ahead.settled():
         pass
     assert [c.ended() for c in scripted] == [True, True]
-    with _fresh.Ahead(0, 1) as ahead, ahead.starting():
+    with _fresh.Ahead(0, 1) as ahead, ahead.settled():
         pass
     assert len(scripted) == 2
 
 
-def test_a_referee_has_real_ones_wait_from_its_first_card_on_until_it_is_left(tmp_path, monkeypatch):
+def test_a_referee_has_real_ones_wait_from_when_it_expects_winners_until_it_is_left(tmp_path, monkeypatch):
     started: list[_fresh.Child] = []
     start = _fresh._start
     monkeypatch.setattr(_fresh, "_start", lambda threads: started.append(start(threads)) or started[-1])
     prepare = {"kind": "prepare", "card": "c-1", "seed": 3}
     with Referee(relu_card(64, 1000), fresh=2) as referee:
         assert started == []
+        referee.expect()
+        assert len(started) == 2
+        referee.expect()
         referee.execute(prepare)
         referee.execute(prepare)
         assert [c.ended() for c in started] == [False, False]
@@ -243,3 +247,24 @@ def test_they_start_ahead_where_a_search_on_a_device_will_want_them(place, atten
     job.profile, job.forward, job.model, job.inputs = relu_card(64, 1000), None, None, None
     job.place, job.asked = place, SimpleNamespace(seed=0, attend=attend, processes=processes)
     assert job.referee()._ahead._processes == ahead
+
+
+@pytest.mark.parametrize("candidates", [0, 4])
+def test_a_search_expects_winners_where_its_forecast_has_candidates(monkeypatch, candidates):
+    expected: list[bool] = []
+    referee = SimpleNamespace(execute=None, expect=lambda: expected.append(True))
+    job = Job.__new__(Job)
+    job.study, job.bar, job.callers = "s", None, SimpleNamespace(beside=lambda execute: execute)
+    monkeypatch.setattr(job, "request", dict)
+    monkeypatch.setattr(job, "referee", lambda: contextlib.nullcontext(referee))
+    monkeypatch.setattr(job, "account", lambda outcome, begin: None)
+    monkeypatch.setattr(_search, "opened", lambda *_, **__: contextlib.nullcontext())
+    forecast = {"kind": "forecast", "data": {"candidates": candidates, "authors": None}}
+
+    def drive(study, execute, bar, watch):
+        for event in ({"kind": "run", "data": {"state": "started"}}, forecast):
+            watch(event)
+
+    monkeypatch.setattr(_search, "drive", drive)
+    job._drive()
+    assert expected == [True] * (candidates > 0)

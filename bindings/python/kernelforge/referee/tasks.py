@@ -36,7 +36,7 @@ class Referee:
         seed: chance of `confirm_model`; the other tasks bring their own.
         model, inputs: as given to `profile`; with them the whole model's outputs are held against a float64 run.
         place: where the cards ran: buffers, references and comparisons are there.
-        fresh: processes for `confirm_fresh` that start beside the preparation of the first card, and wait; 0: they start when they are needed.
+        fresh: processes for `confirm_fresh` that start with `expect`, or beside the preparation of the first card, and wait; 0: when they are needed.
 
     Use it as a context manager: leaving it frees all shared memory.
     """
@@ -78,6 +78,10 @@ class Referee:
         self._place.wait()  # nothing may run on memory that is about to go
         self._open.clear()
 
+    def expect(self) -> None:
+        """Get ready for winners: there will be a search. Nothing may be timed until a card is prepared."""
+        self._ahead.begin()
+
     def execute(self, task: dict[str, Any]) -> dict[str, Any]:
         """Carry out one task and return its result.
 
@@ -108,7 +112,7 @@ class Referee:
             raise RefereeFault(f"prepare the card `{task['card']}`: the profile has no such card")
         self._open.pop(card["id"], None)
         began, off, key = time.monotonic(), task.get("off", ()), (card["id"], task["seed"])
-        with self._ahead.starting():
+        with self._ahead.settled():
             opened = OpenCard(card, self._profile, task["seed"], self._place, off, self._controls.get(key))
         self._open[card["id"]] = opened
         if not off:
