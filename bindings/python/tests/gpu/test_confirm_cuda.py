@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,41 @@ def test_a_whole_model_is_timed_with_plans_on_and_off(sigmoid_plan: Callable[...
     wrong = sigmoid_plan("    out0[i] = self[i];")
     plans = [{"plan": wrong["plan"], "image": wrong["image"]}]
     assert referee.execute({"kind": "confirm_model", "plans": plans, "blocks": 6})["status"] == "wrong_value"
+
+
+def test_processes_that_wait_hold_nothing_of_the_device_and_serve(sigmoid_plan: Callable[..., Task]) -> None:
+    from kernelforge.referee import Referee
+
+    profile = DeviceProfile("aten::sigmoid", [rand(2048, 1024, dtype=torch.float32)])
+    with Referee(profile, place=PLACE, fresh=2) as referee:
+        referee.expect()
+        referee.execute({"kind": "prepare", "card": "c-1", "seed": 3})
+        waiting = [child._process.pid for child in referee._ahead._waiting]
+        assert len(waiting) == 2
+        opened = [str(f.readlink()) for pid in waiting for f in Path(f"/proc/{pid}/fd").iterdir()]
+        assert opened and not [f for f in opened if f.startswith("/dev/nvidia")]
+        task = sigmoid_plan()
+        plans = [{"plan": task["plan"], "image": task["image"]}]
+        began = time.monotonic()
+        asked = {
+            "kind": "confirm_fresh",
+            "plans": plans,
+            "processes": 2,
+            "blocks": 16,
+            "seed": 5,
+            "seconds": 0.0,
+        }
+        found = referee.execute(asked)
+        print(f"two processes that waited served in {time.monotonic() - began:.2f} s")
+    assert (found["processes"], found["why"]) == (2, "")
+    assert [(r["process"], r["status"]) for r in found["results"]] == [(0, "ok"), (1, "ok")], found
+
+
+def test_a_large_tensors_digest_on_the_device_is_the_hosts_sums() -> None:
+    from kernelforge.referee import held
+
+    x = torch.randint(-(1 << 15), 1 << 15, (8 * held._LARGE // 2 + 4100,), dtype=torch.int16)
+    assert held._sums(x.cuda()) == held._sums(x)
 
 
 def test_a_whole_model_under_graphs(sigmoid_plan: Callable[..., Task]) -> None:
