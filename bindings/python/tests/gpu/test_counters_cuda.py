@@ -11,6 +11,7 @@ import torch
 
 import kernelforge
 from kernelforge import _core, _needs
+from on_cuda import need_gpu
 
 SHAPE = (8, 64, 256, 256)  # float32: 134 MB, far beyond any cache
 _REFUSED = (
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
     """A model whose softmax templates searched; what an author beside them was told is in the second."""
+    need_gpu()
     for path in (_core.LIBRARY, _core.WORKER, _core.RUNTIME):
         if not path.exists():
             pytest.skip(f"{path.name} is not built")
@@ -104,6 +106,10 @@ def _asked_anew(made: tuple[Any, Any]) -> dict[str, Any]:
         told = study.ask(card["card"], parent=answer["node"])
         study.close(serve=False)
     return dict(told["parent"])
+
+
+def test_an_open_study_reads_them_when_a_brief_is_asked_for(searched: tuple[Any, Any]) -> None:
+    assert _there(_asked_anew(searched[0]))["ns"] > 10_000
 
 
 def test_who_does_not_want_them_is_told_so(
