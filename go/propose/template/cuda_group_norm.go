@@ -119,6 +119,7 @@ func (cudaGroupNormLines) Build(c *card.Card, _ propose.Facts, p Point) (card.Ca
 	constants := map[string]string{
 		"IN": ctypes[in.DType], "STATISTICS": boolean(l.outputs == 3), "INDEX": gather.index(), "PLANES": boolean(l.planes), "ODD": boolean(odd),
 		"CHANNELS": strconv.FormatInt(l.channels, 10), "DEPTH": strconv.FormatInt(l.depth, 10),
+		"FEW": boolean(isFew(c, func(call card.Call) int64 { return argument(call, "input").Sizes[0] * l.channels / l.depth })),
 	}
 	gather.in("IN", "x", "input")
 	gather.out("Moments", "parts", "ws0")
@@ -150,6 +151,6 @@ func (cudaGroupNormLines) Build(c *card.Card, _ propose.Facts, p Point) (card.Ca
 			launch("kf_gather", "input_size0 * "+pieces, p["THREADS"], gather),
 			launch("kf_join", fmt.Sprintf("ceildiv(%s, 4)", rows), 128, join),
 			launch("kf_main", squares, p["THREADS"], apply),
-		}, card.Workspace{Bytes: fmt.Sprintf("%s * %s * 12", rows, pieces)}, card.Workspace{Bytes: rows + " * 8"}),
+		}, card.Workspace{Bytes: fmt.Sprintf("%s * %s * %d", rows, pieces, momentBytes(constants, 3, in.DType))}, card.Workspace{Bytes: rows + " * 8"}),
 	}, nil
 }

@@ -108,7 +108,7 @@ func (cudaGroupNormSplit) Build(c *card.Card, _ propose.Facts, p Point) (card.Ca
 		Source: cudaPage("group_norm_split", map[string]string{"parameters": n.s.parameters(), "gather": gather.parameters(), "channel": n.channel}),
 		Spec: deviceSpec(c, k.whole(p), n.constants, []card.Kernel{
 			launch("kf_gather", blocks, p["THREADS"], gather), launch("kf_main", blocks, p["THREADS"], n.s),
-		}, card.Workspace{Bytes: fmt.Sprintf("%s * %d", blocks, 2*accumulatorBytes(k.dtype))}),
+		}, card.Workspace{Bytes: fmt.Sprintf("%s * %d", blocks, momentBytes(n.constants, 2, k.dtype))}),
 	}, nil
 }
 

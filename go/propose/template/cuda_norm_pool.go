@@ -137,8 +137,8 @@ func piecesOf(p Point, rows, length string) string {
 }
 
 // inTurns are the kernels of a page whose rows are shared: in each turn kf_gather, then kf_main; and the workspace for the parts of one turn, of
-// so many numbers each.
-func inTurns(p Point, rows, length string, gather, apply signature, dtype string, numbers int) ([]card.Kernel, card.Workspace) {
+// so many bytes each.
+func inTurns(p Point, rows, length string, gather, apply signature, each int) ([]card.Kernel, card.Workspace) {
 	var kernels []card.Kernel
 	turns := turnsOf(p, rows, length)
 	for _, t := range turns {
@@ -160,7 +160,7 @@ func inTurns(p Point, rows, length string, gather, apply signature, dtype string
 		}
 	}
 	// The first turn has the most rows, and the last one, with fewer, the most pieces of a row; WAVES bounds both.
-	bytes := fmt.Sprintf("max((%s) * %s, (%s) * %s) * %d", turns[0].rows, turns[0].pieces, turns[len(turns)-1].rows, turns[len(turns)-1].pieces, numbers*accumulatorBytes(dtype))
+	bytes := fmt.Sprintf("max((%s) * %s, (%s) * %s) * %d", turns[0].rows, turns[0].pieces, turns[len(turns)-1].rows, turns[len(turns)-1].pieces, each)
 	return kernels, card.Workspace{Bytes: bytes}
 }
 

@@ -174,7 +174,7 @@ func (cudaSoftmaxSplit) Build(c *card.Card, _ propose.Facts, p Point) (card.Cand
 	gather.shared()
 	s.in("Part", "parts", "ws0")
 	s.shared()
-	kernels, parts := inTurns(p, rows, length, gather, s, selfType(c), 2)
+	kernels, parts := inTurns(p, rows, length, gather, s, 2*accumulatorBytes(selfType(c)))
 	return card.Candidate{
 		Source: cudaPage("softmax_split", map[string]string{"parameters": s.parameters(), "gather": gather.parameters()}),
 		Spec:   deviceSpec(c, p, constants, kernels, parts),

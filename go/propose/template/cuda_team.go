@@ -89,6 +89,6 @@ func (cudaNormTeam) Build(c *card.Card, f propose.Facts, p Point) (card.Candidat
 	return card.Candidate{
 		Source: cudaPage("norm_team", map[string]string{"parameters": n.s.parameters(), "channel": n.channel}),
 		Spec: deviceSpec(c, k.whole(p), n.constants, []card.Kernel{kernel},
-			card.Workspace{Bytes: fmt.Sprintf("%s * %d", words, 3*accumulatorBytes(k.dtype))}, card.Workspace{Bytes: words + " * 4", Zeroed: true}),
+			card.Workspace{Bytes: fmt.Sprintf("%s * %d", words, momentBytes(n.constants, 3, k.dtype))}, card.Workspace{Bytes: words + " * 4", Zeroed: true}),
 	}, nil
 }

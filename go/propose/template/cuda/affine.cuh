@@ -47,5 +47,3 @@ template <class W, class B, class Area> KF_INLINE A normed_one(A v, A mean, A rs
   if constexpr (!kf_same<B, void>) y += A(kf_of(bias[place]));
   return y;
 }
-KF_INLINE float inverse_root(float x) { return rsqrtf(x); }
-KF_INLINE double inverse_root(double x) { return rsqrt(x); }

@@ -39,7 +39,7 @@ KF_KERNEL(THREADS, BLOCKS) void kf_main(
   const Affine by = affine_of(weight, bias, index * PART, first, area);  // on its way while blocks wait for each other
   const kf_shuffled<Moments>* inbox = gathered(mine);
   const Moments m = of_group(CLUSTER, [=](int k) { return inbox[k].value; });
-  const A rstd = inverse_root(share_of(m.squares, A(length)) + eps);
+  const A rstd = rstd_of(m, A(length), eps);
   if (index == 0 && threadIdx.x == 0) {
     mean_out[row] = kf_to<STAT>(m.mean);
     rstd_out[row] = kf_to<STAT>(rstd);

@@ -13,19 +13,18 @@
 
 // @include moments.cuh
 
-KF_INLINE float inverse_root(float x) { return rsqrtf(x); }
-
 constexpr int VEC = 16 / sizeof(IN), PAIR = 4 / sizeof(IN);
 // The longest run of channels that no group's border cuts, wherever a vector begins: the largest power of two in DEPTH. Runs of a vector.
 constexpr int RUN = DEPTH & -DEPTH, EACH = RUN < VEC ? RUN : VEC, CELLS = VEC / EACH;
 constexpr int LINE = CHANNELS / VEC, LINES = THREADS / LINE, USED = LINES * LINE, GROUPS = CHANNELS / DEPTH;
 struct Moment { A mean, rstd; };
+struct Cell { A count, mean, squares; };
 template <int N> struct Many { static constexpr int value = N; };
 
 KF_KERNEL(THREADS) void kf_gather(
 // @gather
 ) {
-  __shared__ Moments cells[USED * CELLS];
+  __shared__ Cell cells[USED * CELLS];
   const INDEX sample = INDEX(blockIdx.x) / pieces, piece = INDEX(blockIdx.x) - sample * pieces;
   const INDEX step = (area + pieces - 1) / pieces, from = piece * step, to = from + step < area ? from + step : area;
   const bool aligned = aligned_tensor<VEC>(x);
@@ -51,14 +50,25 @@ KF_KERNEL(THREADS) void kf_gather(
     for (; i + (UNROLL - 1) * LINES < to; i += UNROLL * LINES) take(Many<UNROLL>());
     for (; i < to; i += LINES) take(Many<1>());
 #pragma unroll
-    for (int k = 0; k < CELLS; ++k) cells[(threadIdx.x / LINE) * (LINE * CELLS) + column * CELLS + k] = m[k];
+    for (int k = 0; k < CELLS; ++k) cells[(threadIdx.x / LINE) * (LINE * CELLS) + column * CELLS + k] = {m[k].count, m[k].mean, m[k].squares};
   }
   __syncthreads();
   constexpr int SHARE = DEPTH / EACH;  // cells of a line that are of one group
   for (int g = threadIdx.x; g < GROUPS; g += THREADS) {
+    auto each = [&](auto take) {
+      for (int line = 0; line < LINES; ++line)
+        for (int k = 0; k < SHARE; ++k) {
+          const Cell& cell = cells[line * (LINE * CELLS) + g * SHARE + k];
+          take(Moments{cell.count, cell.mean, cell.squares});
+        }
+    };
     Moments all = {0, 0, 0};
-    for (int line = 0; line < LINES; ++line)
-      for (int k = 0; k < SHARE; ++k) all = Join()(all, cells[line * (LINE * CELLS) + g * SHARE + k]);
+    each([&](const Moments& m) { all = Join()(all, m); });
+    if constexpr (sizeof(IN) == 4) {  // one after the other they round off as much as float32 shows: once more, about their mean
+      About parts = {};
+      each([&](const Moments& m) { parts = JoinAbout()(parts, about(m, all.mean)); });
+      all = again(all, parts);
+    }
     parts[int64_t(blockIdx.x) * GROUPS + g] = all;
   }
 }
@@ -72,9 +82,9 @@ KF_KERNEL(128) void kf_join(
     const INDEX sample = row / GROUPS, group = row - sample * GROUPS;
     for (INDEX k = threadIdx.x % 32; k < pieces; k += 32) m = Join()(m, parts[(int64_t(sample) * pieces + k) * GROUPS + group]);
   }
-  m = kf_warp_fold<32>(m, Join());
+  m = of_threads(m, [](auto x, auto fold) { return kf_warp_fold<32>(x, fold); });
   if (row < rows && threadIdx.x % 32 == 0) {
-    const A mean = m.mean, rstd = inverse_root(m.squares / m.count + eps);
+    const A mean = m.mean, rstd = rstd_of(m, m.count, eps);
     moments[row] = {mean, rstd};
 #if STATISTICS
     mean_out[row] = kf_to<STAT>(mean), rstd_out[row] = kf_to<STAT>(rstd);

@@ -40,7 +40,7 @@ KF_KERNEL(THREADS, BLOCKS) void kf_main(
   const Affine by = affine_of(weight, bias, index * PART, first, area);
   const Moments* first_part = parts + (int64_t(blockIdx.x) - index);
   const Moments m = of_group(int(pieces), [=](int k) { return first_part[k]; });
-  const A rstd = inverse_root(share_of(m.squares, A(length)) + eps);
+  const A rstd = rstd_of(m, A(length), eps);
   if (index == 0 && threadIdx.x == 0) {
     mean_out[row] = kf_to<STAT>(m.mean);
     rstd_out[row] = kf_to<STAT>(rstd);

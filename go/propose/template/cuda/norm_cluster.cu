@@ -35,8 +35,14 @@ KF_KERNEL(THREADS, 1) void kf_main(
     spare[0] = kf_of(x[int64_t(row) * n + piece.spare]);
     m = sums_of<1>(spare);
   }
-  m = exchanged(joined<THREADS>(read_piece(piece, x, aligned, kept, Join(), m)), Join());
-  const A mean = m.mean, rstd = inverse_root(m.squares / A(n) + eps);
+  m = joined<THREADS>(read_piece(piece, x, aligned, kept, Join(), m));
+#if FEW && CLUSTER > 1
+  const kf_shuffled<Moments>* inbox = gathered(m);
+  m = of_threads(t % 32 < CLUSTER ? inbox[t % 32].value : Moments{0, 0, 0}, [](auto x, auto fold) { return kf_warp_fold(x, fold); });
+#else
+  m = exchanged(m, Join());
+#endif
+  const A mean = m.mean, rstd = rstd_of(m, A(n), eps);
   if (index == 0 && t == 0) {
     if constexpr (!RMS) mean_out[row] = kf_to<STAT>(mean);
     rstd_out[row] = kf_to<STAT>(rstd);

@@ -96,7 +96,7 @@ KF_INLINE Moments joined_row(const uint64_t* words, int pieces, int length) {
     for (int u = 0; u < ASKED; ++u)
       if (first + 32 * u < pieces) m = NearJoin()(m, heard(word[u], piece_of(0, first + 32 * u, pieces, length).count * VEC));
   }
-  return kf_shuffle(kf_warp_fold(m, NearJoin()), 0);
+  return of_threads(m, [](auto x, auto fold) { return kf_warp_fold(x, fold); }, NearJoin());
 }
 
 KF_KERNEL(THREADS + 32, 1) void kf_main(
@@ -112,7 +112,7 @@ KF_KERNEL(THREADS + 32, 1) void kf_main(
       const INDEX row = team + (k - 1) * teams;
       if (k > 0) {
         const Moments m = joined_row(words + int64_t(row) * pieces, int(pieces), n);
-        const A rstd = inverse_root(m.squares / A(n) + eps);
+        const A rstd = rstd_of(m, A(n), eps);
         if (lane == 0) {
           found[(k - 1) % 2] = {m.mean, rstd};
           if (index == 0) {

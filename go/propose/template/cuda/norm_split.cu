@@ -67,7 +67,7 @@ KF_KERNEL(THREADS) void kf_main(
   Moments m = {0, 0, 0};
   for (int k = threadIdx.x; k < pieces; k += THREADS) m = Join()(m, parts[piece.row * pieces + k]);
   m = joined<THREADS>(m);
-  const A mean = m.mean, rstd = inverse_root(m.squares / A(length) + eps);
+  const A mean = m.mean, rstd = rstd_of(m, A(length), eps);
   if (piece.index == 0 && threadIdx.x == 0) {
     if constexpr (!RMS) mean_out[row] = kf_to<STAT>(mean);
     rstd_out[row] = kf_to<STAT>(rstd);

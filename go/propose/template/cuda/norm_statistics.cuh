@@ -3,6 +3,9 @@
 // WHOLE: every thread has ITEMS whole vectors, and nothing asks where a row ends. A warp takes the mean of its own part and the squares about that; warps
 // join theirs behind one barrier. A row that is not whole, whose sum overflows or whose mean is large beside the deviation goes the careful way: the mean
 // of the whole row, squares about it, and what is left of the mean.
+
+// @include deviation.cuh
+
 struct Statistics { A mean, rstd; };
 KF_INLINE int row_length(INDEX length) { return WHOLE ? ITEMS * VEC * TEAM : int(length); }
 KF_INLINE bool is_finite(A x) { return x - x == 0; }
@@ -65,7 +68,14 @@ KF_INLINE A over(A x, int n) {
 }
 // The mean of a row of n elements. Its sum may overflow where the mean need not; always scaling would cost denormals digits.
 KF_INLINE A mean_of(const kf_vec<A, VEC> (&v)[ITEMS], int t, int n) {
-  A mean = over(team(mine(v, t, n, [](A x, bool) { return x; }), kf_sum_of()), n);
+  const A part = mine(v, t, n, [](A x, bool) { return x; });
+  A mean;
+  if constexpr (FEW) {
+    const Exact sum = team(Exact{part, 0}, JoinExact());
+    mean = share_of(sum.sum, A(n), lost_of(sum));
+  } else {
+    mean = over(team(part, kf_sum_of()), n);
+  }
   if (__any_sync(0xffffffffu, !is_finite(mean))) {
     const A scaled = team(mine(v, t, n, [=](A x, bool) { return x * (A(1) / A(n)); }), kf_sum_of());
     if (!is_finite(mean)) mean = scaled;
@@ -89,15 +99,25 @@ KF_INLINE Row carefully(const kf_vec<A, VEC> (&v)[ITEMS], int t, int n) {
   return {mean, team(mine(v, t, n, [=](A x, bool) { return (x - mean) * (x - mean); }), kf_sum_of())};
 }
 
+KF_INLINE A rstd_of(Exact squares, int n, A eps) { return rstd_of(squares.sum, A(n), over(squares.sum, n), eps, lost_of(squares)); }
 // Of a team's row of n elements, which lie beyond the others as zeros. All threads of the block come here; of one call after another, with turns 0 and 1.
 KF_INLINE Statistics statistics(const kf_vec<A, VEC> (&v)[ITEMS], int t, int n, A eps, int turn = 0) {
   if constexpr (RMS) {
-    A squares = kf_warp_fold<kf_least(TEAM, 32)>(mine(v, t, n, [](A x, bool) { return x * x; }), kf_sum_of());
-    squares = of_warps(squares, turn, [](A a, A b, int) { return a + b; });
+    Exact squares = {mine(v, t, n, [](A x, bool) { return x * x; }), 0};
+    if constexpr (FEW) {
+      squares = team(squares, JoinExact());
+    } else {
+      squares.sum = kf_warp_fold<kf_least(TEAM, 32)>(squares.sum, kf_sum_of());
+      squares.sum = of_warps(squares.sum, turn, [](A a, A b, int) { return a + b; });
+    }
     if constexpr (SPREADS)
-      if (__any_sync(0xffffffffu, !is_finite(squares)))  // NaN where an element is infinite
-        squares += team(mine(v, t, n, [](A x, bool) { return x - x; }), kf_sum_of());
-    return {0, inverse_root(over(squares, n) + eps)};
+      if (__any_sync(0xffffffffu, !is_finite(squares.sum)))  // NaN where an element is infinite
+        squares.sum += team(mine(v, t, n, [](A x, bool) { return x - x; }), kf_sum_of());
+    return {0, rstd_of(squares, n, eps)};
+  } else if constexpr (FEW) {
+    const A mean = mean_of(v, t, n);
+    const A squares = mine(v, t, n, [=](A x, bool in) { return in ? (x - mean) * (x - mean) : A(0); });
+    return {mean, rstd_of(team(Exact{squares, 0}, JoinExact()), n, eps)};
   } else if constexpr (WHOLE) {
     const Part part = of_parts(v, t, n, turn);
     const A mean = over(part.sum, n);
@@ -107,9 +127,9 @@ KF_INLINE Statistics statistics(const kf_vec<A, VEC> (&v)[ITEMS], int t, int n, 
       const Row again = carefully(v, t, n);
       if (care) row = again;
     }
-    return {row.mean, inverse_root(over(row.squares, n) + eps)};
+    return {row.mean, rstd_of({row.squares, 0}, n, eps)};
   } else {
     const Row row = of_row(v, t, n);
-    return {row.mean, inverse_root(over(row.squares, n) + eps)};
+    return {row.mean, rstd_of({row.squares, 0}, n, eps)};
   }
 }

@@ -49,7 +49,7 @@ KF_KERNEL(THREADS, 1) void kf_main(
       m = Join()(m, parts[place + k]);
     }
     m = joined<THREADS>(m);
-    const A mean = m.mean, rstd = inverse_root(m.squares / A(n) + eps);
+    const A mean = m.mean, rstd = rstd_of(m, A(n), eps);
     if (index == 0 && t == 0) {
       if constexpr (!RMS) mean_out[row] = kf_to<STAT>(mean);
       rstd_out[row] = kf_to<STAT>(rstd);

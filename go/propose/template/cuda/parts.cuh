@@ -4,7 +4,19 @@
 constexpr int STEP = THREADS * VEC, PART = STEP * ITEMS, CHANNELS = ITEMS / RUN;
 template <int I> struct Number { static constexpr int value = I; };
 
-struct Moments { A mean, squares; };  // the squares are those about the mean
+// @include deviation.cuh
+
+// The squares are those about the mean.
+#if FEW
+struct Moments { A mean, squares, lost_mean, lost_squares; };  // lost: what is rounded off where threads are joined
+KF_INLINE About about(const Moments& m, A count, A middle) { return about({m.mean, m.lost_mean}, {m.squares, m.lost_squares}, count, middle); }
+KF_INLINE Moments moments_of(const About& all, A count, A middle) {
+  const Exact mean = plus({middle, 0}, share_of(value_of(all.rest), count)), squares = plus(all.squares, 0);
+  return mean.lost - mean.lost == 0 ? Moments{mean.sum, squares.sum, mean.lost, lost_of(squares)} : Moments{middle, squares.sum};
+}
+#else
+struct Moments { A mean, squares; };
+#endif
 KF_INLINE Moments joined(Moments a, Moments b, A count) {  // count: of each side
   const A apart = b.mean - a.mean;
   return {A(0.5) * a.mean + A(0.5) * b.mean, a.squares + b.squares + apart * apart * (A(0.5) * count)};
@@ -30,13 +42,18 @@ template <int LANES> KF_INLINE Moments of_lanes(Moments m, A count) {  // count:
   return m;
 }
 // Of the elements of all threads, in each of them.
-KF_INLINE Moments of_block(Moments m) {
+KF_INLINE Moments of_block(Moments mine) {
   constexpr int WARPS = THREADS / 32, EACH = ITEMS * VEC;
   __shared__ kf_shuffled<Moments> warps[WARPS];
-  m = of_lanes<32>(m, EACH);
+  const Moments m = of_lanes<32>(mine, EACH);
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32].value = m;
   __syncthreads();
-  return of_lanes<WARPS>(warps[threadIdx.x % WARPS].value, EACH * 32);
+  const Moments all = of_lanes<WARPS>(warps[threadIdx.x % WARPS].value, EACH * 32);
+#if FEW
+  return moments_of(kf_block_fold<THREADS>(about(mine, EACH, all.mean), JoinAbout()), PART, all.mean);
+#else
+  return all;
+#endif
 }
 template <class X> KF_INLINE X* vector_of_part(X* p, int i) { return vector_at(p + int64_t(blockIdx.x) * PART, i * THREADS + int(threadIdx.x)); }
 // Of the block's part. Where a sum overflows, as its mean need not, the part is read again, and scaled before it is added.
@@ -60,16 +77,10 @@ template <class F> KF_INLINE Moments of_part(const IN* x, bool aligned, F kept) 
   again.squares = summed([=](A v) { return (v - again.mean) * (v - again.mean); });
   return of_block(again);
 }
-// A quotient by 1 to 2^30, without the call that a division has for other divisors. What is left of an infinity is NaN.
-KF_INLINE float share_of(float sum, float count) {
-  const float inverse = kf_fast_reciprocal(count), guess = sum * inverse, left = fmaf(-guess, count, sum);
-  return is_finite(left) ? fmaf(left, inverse, guess) : guess;
-}
-KF_INLINE double share_of(double sum, double count) { return sum / count; }
 // Of a group, in every warp: part(k) are the moments of its k-th part. At most 512 parts, so that no lane adds up more than 16.
 template <class F> KF_INLINE Moments of_group(int parts, F part) {
   const int lane = threadIdx.x % 32;
-  A sum = 0, squares = 0;
+  [[maybe_unused]] A sum = 0, squares = 0;
 #pragma unroll 1
   for (int k = lane; k < parts; k += 32) sum += part(k).mean;
   A mean = share_of(kf_warp_fold(sum, kf_sum_of()), A(parts));
@@ -80,14 +91,28 @@ template <class F> KF_INLINE Moments of_group(int parts, F part) {
     for (int k = lane; k < parts; k += 32) sum += part(k).mean * share;
     mean = kf_warp_fold(sum, kf_sum_of());
   }
+#if FEW
+  About all = {};
+#pragma unroll 1
+  for (int k = lane; k < parts; k += 32) all = JoinAbout()(all, about(part(k), PART, mean));
+  return moments_of(kf_warp_fold(all, JoinAbout()), A(parts) * A(PART), mean);
+#else
 #pragma unroll 1
   for (int k = lane; k < parts; k += 32) {
     const Moments m = part(k);
     squares += m.squares + (m.mean - mean) * (m.mean - mean) * A(PART);
   }
   return {mean, kf_warp_fold(squares, kf_sum_of())};
+#endif
 }
 
+KF_INLINE A rstd_of(const Moments& m, A n, A eps) {
+#if FEW
+  return rstd_of(m.squares, n, share_of(m.squares, n), eps, m.lost_squares);
+#else
+  return rstd_of(m.squares, n, share_of(m.squares, n), eps);
+#endif
+}
 // Weight and bias of the part's steps, whose first one begins at element `at` of the group; asked for before the moments are known.
 struct Affine { A weight[CHANNELS], bias[CHANNELS]; };
 template <class W, class B> KF_INLINE Affine affine_of(const W* weight, const B* bias, int at, int first, const kf_divider<INDEX>& area) {
@@ -100,8 +125,6 @@ template <class W, class B> KF_INLINE Affine affine_of(const W* weight, const B*
   }
   return by;
 }
-KF_INLINE float inverse_root(float x) { return rsqrtf(x); }
-KF_INLINE double inverse_root(double x) { return rsqrt(x); }
 template <int I = 0, class F> KF_INLINE void write_part(IN* out, bool aligned, F kept, A mean, A rstd, const Affine& by) {
   const A scale = rstd * by.weight[I / RUN], shift = by.bias[I / RUN];
   const kf_vec<A, VEC> v = elements_of(kept(Number<I>()));
