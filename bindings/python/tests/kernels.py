@@ -16,8 +16,9 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,17 @@ TOGETHER = 6  # candidates in one compile
 THREADS = 2
 PAGE = mmap.PAGESIZE
 DEVICE = {"sm_count": 3, "smem_optin": 232448, "max_blocks_per_sm": 2}  # facts of blocks.py
+
+
+@contextmanager
+def multiprocessors(count: int) -> Iterator[None]:
+    """Launches of the body are on a device of so many multiprocessors: the more blocks share a row, the less each of them has."""
+    kept = DEVICE["sm_count"]
+    DEVICE["sm_count"] = count
+    try:
+        yield
+    finally:
+        DEVICE["sm_count"] = kept
 
 
 class Arg(ctypes.Union):

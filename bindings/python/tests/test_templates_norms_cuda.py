@@ -6,6 +6,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+import kernels
+from calling import call_of
 from proving import Proof, Site
 
 GRANTED = 1.35  # times eager's root mean square error: the rule grants 1.5, and these are few rows
@@ -123,3 +125,18 @@ def test_statistics_of_few_rows_are_rounded_once(few: Proof, number: int) -> Non
                     1.1 if c["family"] == "norm_ring" else 0.8
                 )  # blocks of a ring tell each other no more than a float
                 assert off <= allowed, f"{c['family']} {c['params']}: {off:.3f} units in the last place"
+
+
+# So many blocks share the row that lanes of a warp have none of its elements beside lanes that have: 0 times an infinity.
+SHARED = Site("aten::native_layer_norm", ((torch.zeros(1, 65536), [65536], None, None, EPS),), families=4)
+
+
+def test_a_row_whose_squares_overflow_has_no_nan() -> None:
+    """Eager on the CPU makes NaN of it, so that its values say nothing here; eager on a device makes zeros."""
+    shared, call = Proof([SHARED], "cuda"), call_of(SHARED.overload, SHARED.variants[0])
+    x = (torch.randn(1, 65536, generator=torch.Generator().manual_seed(1)) + 3) * 1e25
+    assert {"norm_ring", "norm_team"} <= {c["family"] for c in shared.candidates[0]}
+    for c in shared.candidates[0]:
+        with kernels.multiprocessors(36):
+            outs = shared.launch(c, shared.objects, call, [x])
+        assert not any(bool(o.isnan().any()) for o in outs), c["family"]
