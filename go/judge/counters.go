@@ -40,7 +40,7 @@ const notPermitted = "ERR_NVGPUCTRPERM"
 
 // ncuCommand is ncu's command line, to which a worker's is added. Clocks are left alone, since a locked clock would stay with every process of the device;
 // caches are emptied before each pass (its default), so that each pass of a kernel sees the same. It finds no wishes of the user's for ncu, and leaves nothing in
-// their home.
+// their home. What it says before there is a report, of an option that it does not know, goes where errors are read.
 func ncuCommand(program, report string, spec card.Spec) []string {
 	var names []string
 	for _, kernel := range spec.Kernels {
@@ -48,7 +48,7 @@ func ncuCommand(program, report string, spec card.Spec) []string {
 			names = append(names, name)
 		}
 	}
-	return []string{"/usr/bin/env", "HOME=" + filepath.Dir(report), "NV_COMPUTE_PROFILER_DISABLE_STOCK_FILE_DEPLOYMENT=1", program, "--config-file", "off", "--csv", "--page", "raw", "--print-units", "base",
+	return []string{"/bin/sh", "-c", `exec "$@" >&2`, "sh", "/usr/bin/env", "HOME=" + filepath.Dir(report), "NV_COMPUTE_PROFILER_DISABLE_STOCK_FILE_DEPLOYMENT=1", program, "--config-file", "off", "--csv", "--page", "raw", "--print-units", "base",
 		"--log-file", report, "--clock-control", "none", "--target-processes", "application-only", "--kernel-name-base", "function",
 		"--kernel-name", "regex:^(" + strings.Join(names, "|") + ")$", "--launch-count", fmt.Sprint(len(spec.Kernels)), "--metrics", strings.Join(metricNames(), ",")}
 }
@@ -118,7 +118,7 @@ func (j *Judge) Count(ctx context.Context, c *card.Card, candidate card.Candidat
 	default:
 		found.Why = "ncu saw no kernel of it"
 	}
-	found.Why = worker.Clean(propose.WithoutFolders(found.Why), 256) // an author outside of this machine reads it
+	found.Why = worker.Clean(propose.WithoutFolders(found.Why), 512) // an author outside of this machine reads it
 	j.vain(found.Why)
 	return found, nil
 }

@@ -109,10 +109,11 @@ func TestWithoutCountersTheReasonIsTold(t *testing.T) {
 	}{
 		"refused":       {runsBelow, refused, "", nil, "ncu says: ERR_NVGPUCTRPERM - The user does not have permission", 1},
 		"fails":         {"ended=3", "==ERROR== Failed to find metric gpu__time_duration.sum\n", "", nil, "ncu says: Failed to find metric", 2},
+		"is too old":    {"echo '==ERROR== unrecognised option --config-file'; exit 1", "", "", nil, "unrecognised option --config-file", 2},
 		"sees nothing":  {runsBelow, "==WARNING== No kernels were profiled.\n", "", nil, "ncu saw no kernel of it", 2},
 		"half a page":   {runsBelow, strings.SplitAfter(ncuPage, "\"CC\"")[0], "", nil, "ncu saw no kernel of it", 2},
-		"hangs before":  {"sleep 600; ended=0", "", "", func(j *Judge) { j.patience.count = 2 * time.Second }, "it took longer than 2 s under ncu", 2},
-		"hangs after":   {runsBelow, "", "sleep 600", func(j *Judge) { j.patience.count = 5 * time.Second }, "it took longer than 5 s under ncu", 2},
+		"hangs before":  {"sleep 600; ended=0", "", "", func(j *Judge) { j.patience.count = time.Second }, "it took longer than 1 s under ncu", 2},
+		"hangs after":   {runsBelow, "", "sleep 600", func(j *Judge) { j.patience.count = 2 * time.Second }, "it took longer than 2 s under ncu", 2},
 		"not there":     {runsBelow, ncuPage, "", func(j *Judge) { j.config.NCU = "" }, "ncu is not on this machine", 0},
 		"not wanted":    {runsBelow, ncuPage, "", func(j *Judge) { j.config.NCU = NoCounters }, "they are switched off", 0},
 		"confined":      {runsBelow, ncuPage, "", func(j *Judge) { j.wrapped = nil }, "ncu does not run inside the sandbox tier that was asked for", 0},
