@@ -111,9 +111,10 @@ func variantCost(verdict card.Verdict, variant string) (float64, bool) {
 }
 
 // confirm has the best node of each variant confirmed, and the next best if that one is refused, and keeps the winners. What would save next to
-// nothing, and what comes when the seconds are spent, is left to eager; `left` counts those variants. Not done: the user stopped it, and a resume
-// goes on with the rest.
+// nothing, and what comes when the seconds are spent, is left to eager; `left` counts those variants. The node that saves most is confirmed whatever
+// was spent: without it the whole search would have been for nothing. Not done: the user stopped it, and a resume goes on with the rest.
 func (r *run) confirm(ctx context.Context) (done bool, left int, err error) {
+	began := false
 	for _, c := range r.contests() {
 		for _, finalist := range c.finalists {
 			if r.finishing() {
@@ -126,10 +127,11 @@ func (r *run) confirm(ctx context.Context) (done bool, left int, err error) {
 			if seen {
 				continue
 			}
-			if c.saves < *r.settings.MinGain*worthConfirming || (r.settings.Seconds > 0 && r.secondsLeft() <= 0) {
+			if c.saves < *r.settings.MinGain*worthConfirming || (began && r.settings.Seconds > 0 && r.secondsLeft() <= 0) {
 				left++
 				break
 			}
+			began = true
 			accepted, err := r.confirmOne(ctx, finalist)
 			if err != nil {
 				return false, left, err

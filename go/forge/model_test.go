@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -144,6 +145,27 @@ func TestOnlyConfirmedNodesWin(t *testing.T) {
 		if slices.Contains(asked[:first], key) {
 			t.Errorf("%s was confirmed twice", key)
 		}
+	}
+}
+
+// A candidate that takes all that was left of the seconds, and their reserve, does not cost the study its winner.
+func TestTheBestIsConfirmedThoughTheSecondsAreSpent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	table := tableFor(t)
+	config := configFor(t, path, table, Settings{Candidates: 20, Seconds: 12}, reluCard("c-00000001", 0.5))
+	tick, judged := config.Now, atomic.Int32{}
+	table.before = func(card.Candidate) { judged.Add(1) }
+	config.Now = func() time.Time {
+		now := tick()
+		if judged.Load() >= 4 {
+			now = now.Add(time.Hour)
+		}
+		return now
+	}
+	run1(t, config)
+	run := view(t, path).Runs[0]
+	if len(run.Winners) != 1 || !strings.Contains(run.Why, "without a confirmation: 1") {
+		t.Errorf("%d winners (expected 1 of 2 variants): %s", len(run.Winners), run.Why)
 	}
 }
 
