@@ -14,6 +14,7 @@ import json
 import random
 import re
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,18 +23,15 @@ import guard_ways as ways
 import torch
 from guard_calls import Base
 from guard_changes import Draft
-from guard_eager import breaks, undefined
+from guard_eager import breaks, chance
+from guard_values import close, first, largest, same
 from torch._subclasses.fake_tensor import FakeTensor
 
 import kernelforge
 from kernelforge import _ext
 from kernelforge.errors import RefereeFault
-from kernelforge.referee.bounds import bits
 from kernelforge.referee.calls import overload, with_tensors
 from kernelforge.referee.cases import bounds_of
-
-# How many roundings a value may be away that a plan had a part in.
-ROUNDINGS = {torch.float64: 32, torch.float32: 32, torch.bfloat16: 4, torch.float16: 4}
 
 # What torch itself computes once and remembers, so that a second run has fewer calls.
 _CACHED = {"fake", "make_fx fake", "make_fx symbolic"}
@@ -215,39 +213,11 @@ def _memory(t: torch.Tensor, given: list[Any]) -> list[torch.Tensor]:
 # ---- the comparison -------------------------------------------------------------------------------------------------------------------
 
 
-def same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Return whether two tensors hold the same bits."""
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return False
-    if a.is_complex():
-        return same(torch.view_as_real(a), torch.view_as_real(b))
-    return bool(torch.equal(bits(a.contiguous()), bits(b.contiguous())))
-
-
-def close(a: torch.Tensor, b: torch.Tensor, largest: float) -> bool:
-    """Return whether two tensors agree within some roundings of each value and of the call's largest (a derivative may cancel to nothing), with NaN and
-    infinities in the same places."""
-    if same(a, b):
-        return True
-    roundings = ROUNDINGS.get(b.dtype)
-    if a.dtype != b.dtype or a.shape != b.shape or roundings is None:
-        return False
-    x, y = a.double(), b.double()
-    finite = y.isfinite()
-    if not torch.equal(x[~finite].nan_to_num(1.0), y[~finite].nan_to_num(1.0)) or not bool(
-        x[finite].isfinite().all()
-    ):
-        return False
-    x, y = x[finite], y[finite]
-    if y.numel() == 0:
-        return True
-    allowed = roundings * torch.finfo(b.dtype).eps / 2 * (y.abs() + largest)
-    return bool(((x - y).abs() <= allowed).all())
-
-
-def _differs(ours: Run, eager: Run, again: Run, judge: Any, chance: bool = False) -> str:
+def _differs(
+    ours: Run, eager: Run, again: Run, judge: Any, chance: Callable[[torch.Tensor], bool] = lambda _: False
+) -> str:
     """Return what of a run is not eager's, or "". again: eager once more, for what eager itself does not repeat. judge: for values of a plan, or None.
-    chance: eager's own values are chance (guard_eager.py), so that twice the same is luck."""
+    chance: which of eager's own values are chance (guard_eager.py), so that twice the same is luck."""
     if ours.error or eager.error:
         return (
             ""
@@ -266,21 +236,11 @@ def _differs(ours: Run, eager: Run, again: Run, judge: Any, chance: bool = False
     for i, (a, b, c) in enumerate(values):
         if same(a, b):
             continue
-        if judge is None and same(b, c) and not chance:
-            return f"value {i} differs from eager's, and no plan ran: {_first(a, b)}"
+        if judge is None and same(b, c) and not chance(b):
+            return f"value {i} differs from eager's, and no plan ran: {first(a, b)}"
         if judge is not None and (verdict := judge(i, a, b)):
-            return f"value {i} is not eager's by the rule: {verdict}; {_first(a, b)}"
+            return f"value {i} is not eager's by the rule: {verdict}; {first(a, b)}"
     return ""
-
-
-def _first(a: torch.Tensor, b: torch.Tensor) -> str:
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return f"{a.dtype}{list(a.shape)} (eager's {b.dtype}{list(b.shape)})"
-    unequal = (a != b) & ~((a != a) & (b != b))
-    if not bool(unequal.any()):
-        return "the bits of a zero or of a NaN"
-    at = tuple(int(i) for i in unequal.nonzero()[0])
-    return f"at {list(at)} {a[at].item()} (eager's {b[at].item()})"
 
 
 def _judge(draft: Draft, eager: Run) -> Any:
@@ -293,20 +253,15 @@ def _judge(draft: Draft, eager: Run) -> Any:
             )
     bounds = bounds if all(same(b.eager, v) for b, v in zip(bounds, eager.values, strict=False)) else []
 
-    largest = max((_largest(v) for v in eager.values), default=0.0)
+    most = max((largest(v) for v in eager.values), default=0.0)
 
     def judge(i: int, a: torch.Tensor, b: torch.Tensor) -> str:
         if i < len(bounds):
             finding = bounds[i].compare(a)
             return "" if finding.status == "ok" else str(finding.detail)
-        return "" if close(a, b, largest) else "beyond a few roundings"
+        return "" if close(a, b, most) else "beyond a few roundings"
 
     return judge
-
-
-def _largest(t: torch.Tensor) -> float:
-    finite = t[t.isfinite()] if t.is_floating_point() else t[:0]
-    return float(finite.abs().max()) if finite.numel() else 0.0
 
 
 # ---- one call -------------------------------------------------------------------------------------------------------------------------
@@ -349,7 +304,7 @@ class Checker:
             if wrong and not ours.error and not eager.error:
                 again = run(draft)  # what eager itself does not repeat is nobody's fault
                 look(again)
-                wrong = _differs(ours, eager, again, _judge(draft, eager) if hits else None, undefined(draft))
+                wrong = _differs(ours, eager, again, _judge(draft, eager) if hits else None, chance(draft))
         if not wrong and not heavy and number % _TRACED == 0:
             wrong = self._accounted(draft, counted, bool(ours.error))
         reasons: dict[str, int] = {}

@@ -8,6 +8,7 @@ Each rule is what torch does alone, without kernelforge (test_guard_fuzz.py show
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from guard_changes import Draft
@@ -45,9 +46,20 @@ def _shares_a_fake_mode(draft: Draft) -> bool:
     return draft.way == "threads" and "fake" in draft.notes and bool(draft.wraps)
 
 
+def chance(draft: Draft) -> Callable[[torch.Tensor], bool]:
+    """Return what says of a value of eager's whether it is chance, so that twice the same is luck."""
+    all_of_them, name = undefined(draft), str(draft.call["overload"])
+    return lambda value: all_of_them or unwritten(name, value)
+
+
 def undefined(draft: Draft) -> bool:
     """Return whether eager's values are chance, so that twice the same is luck."""
     return _reads_past_a_parameter(draft) or _writes_what_it_reads(draft)
+
+
+def unwritten(overload: str, value: torch.Tensor) -> bool:
+    """Return whether a result is one that torch leaves as it finds it: the state of the random generator that attention without dropout does not use."""
+    return "_scaled_dot_product_" in overload and value.ndim == 0 and not value.is_floating_point()
 
 
 def _reads_past_a_parameter(draft: Draft) -> bool:

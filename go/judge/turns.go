@@ -62,17 +62,23 @@ func (t *turns) enter(ctx context.Context, how int) (leave func()) {
 	if err != nil {
 		return nothing
 	}
-	defer door.Close()
+	defer closeUnlocked(door)
 	room, err := os.Open(t.room)
 	if err != nil {
 		return nothing
 	}
 	until := time.Now().Add(turnsLimit)
 	if !lock(ctx, door, unix.LOCK_EX, until) || !lock(ctx, room, how, until) {
-		room.Close()
+		closeUnlocked(room)
 		return nothing
 	}
-	return func() { room.Close() }
+	return func() { closeUnlocked(room) }
+}
+
+// closeUnlocked gives a lock back before it closes the file: a child that the user's process has forked meanwhile has the same open file, and would keep it.
+func closeUnlocked(file *os.File) {
+	_ = unix.Flock(int(file.Fd()), unix.LOCK_UN)
+	file.Close()
 }
 
 // lock says whether a lock was had in time.

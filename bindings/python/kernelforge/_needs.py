@@ -16,10 +16,8 @@ from .errors import EnvironmentFault
 
 _REFERENCE_BYTES = 100  # of a device's memory for each element of a call's largest tensor, while its reference in float64 is made
 NO_COUNTERS = "off"  # in place of ncu's path, as the core has it
-_VISIBLE = (
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_DEVICE_ORDER",
-)  # decide which device an ordinal means, as they are now
+# Decide which device an ordinal means, and through which driver, as they are now: the core sees those of the process's start.
+_VISIBLE = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "KERNELFORGE_LIBCUDA", "LD_LIBRARY_PATH")
 
 
 def compiler(place: Place) -> str:

@@ -96,6 +96,8 @@ def _lock(held: contextlib.ExitStack, file: str, how: int, until: float) -> None
     while True:
         try:
             fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+            # A child that was forked meanwhile has the same open file: closing ours would leave the lock to it.
+            held.callback(fcntl.flock, descriptor, fcntl.LOCK_UN)
             return
         except BlockingIOError:
             if time.monotonic() > until:

@@ -257,6 +257,8 @@ def test_differences_of_every_kind_are_told(guard):
         assert "tensor 0 is" in _differs(run(other), run(x.detach()), run(x.detach()), None)
     x = x.detach()
     assert "the bits of a zero" in _differs(run(x * torch.tensor([1, 1, -1])), run(x), run(x), None)
+    assert "value 0 differs" in _differs(run(x + 1), run(x), run(x), None)
+    assert _differs(run(x + 1), run(x), run(x), None, lambda v: True) == ""
     assert "memory beside" in _differs(run(x, torch.ones(3, dtype=torch.uint8)), run(x), run(x), None)
     assert "eager `ValueError: b`" in _differs(
         Run(error="ValueError: a"), Run(error="ValueError: b"), Run(), None

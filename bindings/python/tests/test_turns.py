@@ -1,5 +1,7 @@
 """Turns on a device among processes: bindings/python/kernelforge/_turns.py. The same files are locked by go/judge/turns.go, whose tests are its own."""
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -103,3 +105,16 @@ def test_turns_within_turns_of_a_thread(device):
     assert other.wait(30)
     with _turns.beside(HOST), pytest.raises(RuntimeError, match="leave that first"), _turns.alone(HOST):
         pass
+
+
+def test_a_forked_child_keeps_nothing_that_its_parent_has_given_back(device):
+    with _turns.alone(HOST):
+        child = os.fork()
+        if child == 0:
+            time.sleep(600)
+            os._exit(0)
+    try:
+        assert came(_turns.alone).wait(30)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
