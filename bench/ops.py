@@ -129,7 +129,7 @@ class Bench:
             "cases": str(a.cases.absolute()) if a.cases else None,
             "roof": not self.result["copy_gbs"],
             **{k: getattr(a, k) for k in ("candidates", "search_s", "compile_s", "autotune_s")},
-            **{k: getattr(a, k) for k in ("processes", "blocks", "times_s")},
+            **{k: getattr(a, k) for k in ("processes", "blocks", "times_s", "tier")},
         }
 
     def run(self) -> int:
@@ -178,9 +178,7 @@ class Bench:
                 try:
                     work(child, name)
                     done = True
-                except (
-                    Ended
-                ) as e:  # once more without the step that ended it, if it is one that can be left out
+                except Ended as e:  # once more without the step, if it can be left out
                     child = None
                     if self._over:
                         return
@@ -339,6 +337,11 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     add("--times-s", type=float, default=20.0, help="seconds of the blocks of a case, after the sixth")
     add("--blocks", type=int, default=15, help="blocks, each of every way")
     add("--processes", type=int, default=0, help="fresh processes in which a winner must be faster too")
+    add(
+        "--tier",
+        type=int,
+        help="of the sandbox, asked for by number: compute-sanitizer, which takes seconds for large tensors, opens it and is left out",
+    )
     add("--recheck", action="store_true", help="measure served rows again, from their packs")
     add("--fresh", action="store_true", help="forget the rows that there are")
     add("--stale", action="store_true", help="measure rows of other commits again")

@@ -151,6 +151,7 @@ class Measure:
                 candidates=self.settings["candidates"],
                 max_seconds=self.settings["search_s"],
                 processes=self.settings["processes"],
+                tier=self.settings["tier"],
                 fresh=True,
                 progress=False,
                 out=pack,
@@ -172,7 +173,7 @@ class Measure:
             ],
             **_tried(name),
             "seconds": data["seconds"],
-            "asked": {k: self.settings[k] for k in ("candidates", "search_s", "processes")},
+            "asked": {k: self.settings[k] for k in ("candidates", "search_s", "processes", "tier")},
         }
 
     def _timed(
@@ -356,7 +357,7 @@ def main() -> int:
     settings = json.loads(sys.argv[1])
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # compilers print
-    faulthandler.register(signal.SIGUSR1, all_threads=False)  # the parent asks so where a call hangs
+    faulthandler.register(signal.SIGUSR1)  # the parent asks so where a call hangs
 
     def say(**words: Any) -> None:
         print(json.dumps(words), file=answers, flush=True)
@@ -371,6 +372,8 @@ def main() -> int:
             with _turns.alone(place):
                 roof = _roof.measure(place)
             say(copy_gbs=roof.rates[-1])
+        if place.cuda:
+            ops_time.warm_up(place)
         say(ready=True)
         for line in sys.stdin:
             asked = json.loads(line)

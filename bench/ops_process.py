@@ -47,7 +47,7 @@ class Child:
     def __init__(self, settings: dict[str, Any], device: str | None, lane: int, cores: set[int]) -> None:
         own = (f"/device-{device}" if device else "") + (f"/lane-{lane}" if lane else "")
         env = os.environ | {"KERNELFORGE_HOME": settings["home"] + own}
-        env |= {"TORCHINDUCTOR_CACHE_DIR": f"{settings['home']}/inductor", "PYTHONPATH": _paths()}
+        env |= {"TORCHINDUCTOR_CACHE_DIR": f"{settings['home']}{own}/inductor", "PYTHONPATH": _paths()}
         env |= {"CUDA_VISIBLE_DEVICES": device} if device else {}
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the child
         self._process = subprocess.Popen(
@@ -112,7 +112,8 @@ class Child:
             self._process.send_signal(signal.SIGUSR1)
         time.sleep(STAND_S)
         self._errors.seek(before)
-        found = re.findall(r'File ".*?([^/"]+)", line (\d+) in (\S+)', self._errors.read())
+        main = self._errors.read().strip().rpartition("\n\n")[2]  # the oldest thread is told last
+        found = re.findall(r'File ".*?([^/"]+)", line (\d+) in (\S+)', main)
         return (
             f" (in {', '.join(f'{name} {file}:{line}' for file, line, name in found[:FRAMES])})"
             if found

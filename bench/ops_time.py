@@ -213,6 +213,15 @@ def boxed(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def warm_up(place: Place) -> None:
+    """Have torch.compile load what it needs, and start what it starts once a process, before the time of a case runs."""
+    one = torch.ones(1 << 20, device=place.device)
+    made = torch.compile(lambda x: (x * 3).sum(), mode="max-autotune-no-cudagraphs", dynamic=False)
+    made(one)
+    place.wait()
+    torch._dynamo.reset()
+
+
 def take_turns(place: Place) -> None:
     """Have Inductor time its choices while nobody else uses the device: other children of the bench may search there. What a compiled call runs once,
     when it is compiled, is not kept apart: it is one call."""
