@@ -79,7 +79,7 @@ func (g Gates) CheckOff() error {
 const illegalAccess = "illegal memory access"
 
 // crashGate is the gate behind a crash: memory that guards a tensor or may only be read, or none of the kernel's own. A device does not tell the
-// address of an illegal access, which is beyond what it has mapped: the pages around the tensors.
+// address of an illegal access: most are beyond what it has mapped, the pages around the tensors, and a write to an input is told so too.
 func crashGate(lost *worker.Lost) Gate {
 	switch {
 	case lost.Buffer < 0 && strings.Contains(lost.Detail, illegalAccess):

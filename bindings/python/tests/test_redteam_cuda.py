@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
+import blocks
 from kernelforge.redteam.calls import CALLS
-from redteam_blocks import CORPUS, File, read
+from redteam_blocks import CORPUS, File, Judged, judge, read
 
 GATES = {"poison", "guard_pages", "inputs", "values", "special", "exact", "exhaustive", "repeats", "dirty"}
 NOT_SHOWN = {
@@ -84,3 +85,14 @@ def test_right_kernels_pass_and_wrong_ones_fail_on_the_cpu() -> None:
         if ends[f.name]["status"] not in (["ok"] if f.good else f.header["dies"].split(", "))
     ]
     assert not unlike, "\n".join([f"KF_SEED={SEED}", *unlike])
+
+
+def test_the_file_of_the_floor_is_right_where_outputs_hold_poison_and_does_nothing_on_new_memory() -> None:
+    """Its own call is larger than a device's cache; what it looks at is the same here. Whether the clock finds it is seen on a device."""
+    (file,) = [f for f in FILES if f.gate == "floor"]
+    judged = Judged("relu_fp32_odd")
+    objects = blocks.compile_all([file.candidate])
+    assert judge(judged, file.candidate, objects) == ("ok", "")
+    for _, tensors, bounds in judged.cases[:2]:
+        (out,) = blocks.launch(file.candidate, objects, judged.call, tensors, poison=0)
+        assert not out.any() and bounds[0].compare(out).status != "ok"

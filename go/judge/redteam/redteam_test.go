@@ -107,6 +107,8 @@ func TestWhatIsRightForAFile(t *testing.T) {
 	poison := File{Gate: judge.GatePoison, Dies: []card.Status{card.WrongValue}}
 	slow := File{Gate: judge.GateTiming, Dies: []card.Status{card.OK}}
 	good := File{Good: true}
+	writes := []card.Status{card.WrongValue, card.Crash}
+	host, device := File{Name: "host/bad/w.cc", Gate: judge.GateInputs, Dies: writes}, File{Name: "cuda/bad/w.cu", Gate: judge.GateInputs, Dies: writes}
 	for name, c := range map[string]struct {
 		file         File
 		proof        judge.Proof
@@ -120,6 +122,9 @@ func TestWhatIsRightForAFile(t *testing.T) {
 		"a slow one is not accepted":              {slow, proof(card.OK, "", false), true, true},
 		"a slow one is accepted":                  {slow, proof(card.OK, "", true), false, false},
 		"a slow one is called wrong":              {slow, proof(card.WrongValue, judge.GateValues, false), true, false},
+		"a device tells no address of a write":    {device, proof(card.Crash, judge.GateGuardPages, false), true, true},
+		"but what was seen without a crash is":    {device, proof(card.WrongValue, judge.GateGuardPages, false), true, false},
+		"the host tells it":                       {host, proof(card.Crash, judge.GateGuardPages, false), true, false},
 		"a good one passes":                       {good, proof(card.OK, "", true), true, true},
 		"a good one need not be faster":           {good, proof(card.OK, "", false), true, true},
 		"a good one is refused":                   {good, proof(card.TooFast, judge.GateFloor, false), false, false},

@@ -87,6 +87,13 @@ func (f File) result(p judge.Proof) Result {
 		r.KilledBy = judge.GateTiming
 	}
 	r.Right = r.KilledBy != ""
-	r.Meant = r.KilledBy == f.Gate && slices.Contains(f.Dies, p.Status)
+	r.Meant = f.meant(r.KilledBy, p.Status) && slices.Contains(f.Dies, p.Status)
 	return r
+}
+
+// meant says whether a gate is the file's. A device tells no address of an illegal access: a write to an input that may only be read, which the file's gate
+// would have seen afterwards, is told as one beyond a tensor (judge.crashGate).
+func (f File) meant(gate judge.Gate, status card.Status) bool {
+	untold := strings.HasPrefix(f.Name, "cuda/") && status == card.Crash && f.Gate == judge.GateInputs
+	return gate == f.Gate || (untold && gate == judge.GateGuardPages)
 }

@@ -1,7 +1,7 @@
 // kind: misaligned_vector
 // call: layer_norm_bf16
 // dies: crash
-// gate: guard_pages
+// gate: launch
 // why: 16-byte loads in rows that begin at any element
 // spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["out0_size0", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "input"}, {"slot": "weight"}, {"slot": "bias"}, {"slot": "out0"}, {"slot": "out1"}, {"slot": "out2"}, {"int": "input_size1", "type": "i32"}]}]}
 KF_KERNEL(256)

@@ -12,7 +12,9 @@ KF_KERNEL(256) void kf_main(const float* self, float* out0, int n) {
   part[threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.x < 128) part[threadIdx.x] = part[threadIdx.x] + part[threadIdx.x + 128];
+  __syncthreads();
   if (threadIdx.x < 64) part[threadIdx.x] = part[threadIdx.x] + part[threadIdx.x + 64];
+  __syncthreads();
   if (threadIdx.x < 32)
     for (int lanes = 32; lanes > 0; lanes /= 2) part[threadIdx.x] = part[threadIdx.x] + part[threadIdx.x + lanes];
   if (threadIdx.x == 0) out0[blockIdx.x] = part[0];

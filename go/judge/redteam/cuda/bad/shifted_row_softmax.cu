@@ -1,7 +1,7 @@
 // kind: out_of_bounds
 // call: softmax_fp32
 // dies: crash, wrong_value
-// gate: guard_pages
+// gate: values
 // why: reads each row one element further, with the next row's first one in place of its own
 // spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["out0_size0", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "out0"}, {"int": "self_size1", "type": "i32"}]}]}
 KF_KERNEL(256) void kf_main(const float* self, float* out0, int n) {

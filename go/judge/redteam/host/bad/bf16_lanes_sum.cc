@@ -1,7 +1,7 @@
 // kind: bf16_accumulate
 // call: sum_bf16_rows
 // dies: wrong_value
-// gate: values
+// gate: special
 // why: adds up in 64 partial sums of bfloat16, whose errors are small
 // spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "work": "self_size0", "grain": "8", "args": [{"slot": "self"}, {"slot": "out0"}]}]}
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {

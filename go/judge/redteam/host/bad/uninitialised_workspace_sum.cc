@@ -1,7 +1,7 @@
 // kind: uninitialised_workspace
 // call: sum_fp32_all
 // dies: wrong_value
-// gate: dirty
+// gate: values
 // why: adds into a workspace that it takes for zeroed
 // spec: {"schema": 1, "constants": {}, "workspaces": [{"bytes": "threads * 64", "zeroed": false}], "kernels": [{"entry": "kf_main", "work": "threads", "grain": "1", "args": [{"slot": "self"}, {"slot": "ws0"}]}, {"entry": "kf_join", "work": "1", "grain": "1", "args": [{"slot": "ws0"}, {"slot": "out0"}, {"int": "threads"}]}]}
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
