@@ -43,15 +43,25 @@ struct Join {
 };
 KF_INLINE Part nothing() { return {-kf_infinity<A>(), A(0)}; }
 
+// FLOAT: exponentials take as long as memory does, so that they are made once where a row stays on the chip, and divided by a product with the reciprocal and
+// its correction (Markstein 1990): the nearest quotient, since numbers are LARGER than what the product or the remainder would round to nothing.
+constexpr bool FLOAT = sizeof(A) == 4 && !kf_is_half<OUT> && !LOG;
 // The last step, from exponentials or (LOG) from elements.
 struct Finish {
-  A base, last;
-  KF_INLINE Finish(Part p) : base(base_of(p.most)) {
+  A base, last, inverse;
+  KF_INLINE Finish(Part p) : base(base_of(p.most)), inverse(A(1) / p.sum) {
     if constexpr (LOG) last = sizeof(A) == 8 ? A(log(p.sum)) : A(logf(p.sum));
-    else last = kf_is_half<OUT> ? A(1) / p.sum : p.sum;
+    else last = p.sum;
   }
   KF_INLINE A of_power(A e) const {
-    if constexpr (kf_is_half<OUT>) return e * last; else return e / last;
+    if constexpr (kf_is_half<OUT>) {
+      return e * inverse;
+    } else if constexpr (FLOAT) {
+      const float q = e * inverse;
+      return __fmaf_rn(__fmaf_rn(-q, last, e), inverse, q);
+    } else {
+      return e / last;
+    }
   }
   KF_INLINE A of_element(A x) const {
     if constexpr (LOG) return x - base - last; else return of_power(power(x - base));

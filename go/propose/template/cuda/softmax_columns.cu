@@ -32,24 +32,25 @@ template <int U> KF_INLINE void batch(const IN* p, int64_t step, bool aligned, P
   }
 }
 // Joins the parts of the threads of each column.
-KF_INLINE void join(Part (&part)[VEC]) {
+template <class Fold> KF_INLINE void join(Part (&part)[VEC], Fold fold) {
   const int column = threadIdx.x % ACROSS, warp = threadIdx.x / 32;
   __shared__ Part kept[LINES][ACROSS * VEC];
 #pragma unroll
   for (int e = 0; e < VEC; ++e) {
 #pragma unroll
-    for (int lanes = 16; lanes >= ACROSS; lanes /= 2) part[e] = Join()(part[e], kf_shuffle_xor(part[e], lanes));
+    for (int lanes = 16; lanes >= ACROSS; lanes /= 2) part[e] = fold(part[e], kf_shuffle_xor(part[e], lanes));
     if (threadIdx.x % 32 < ACROSS) kept[warp][column * VEC + e] = part[e];
   }
   __syncthreads();
   for (int c = threadIdx.x; c < ACROSS * VEC; c += THREADS) {
     Part all = kept[0][c];
-    for (int w = 1; w < LINES; ++w) all = Join()(all, kept[w][c]);
+    for (int w = 1; w < LINES; ++w) all = fold(all, kept[w][c]);
     kept[0][c] = all;
   }
   __syncthreads();
 #pragma unroll
   for (int e = 0; e < VEC; ++e) part[e] = kept[0][column * VEC + e];
+  if constexpr (FLOAT) __syncthreads();  // it is written once more
 }
 KF_KERNEL(THREADS) void kf_main(
 // @parameters
@@ -70,26 +71,33 @@ KF_KERNEL(THREADS) void kf_main(
       const int d = i * DOWN + first;
       v[i] = valid && d < n ? get<VEC>(p + int64_t(d) * inner, aligned) : all_of<VEC>(-kf_infinity<A>());
     }
-    A mine[VEC];  // this thread's maxima
+    A mine[VEC];  // the maxima below which exponentials are made: this thread's, or the column's
 #pragma unroll
-    for (int e = 0; e < VEC; ++e) {
+    for (int e = 0; e < VEC; ++e)
 #pragma unroll
       for (int i = 0; i < ITEMS; ++i) part[e].most = most_of(part[e].most, v[i][e]);
+    if constexpr (FLOAT) join(part, [](Part a, Part b) { return Part{most_of(a.most, b.most), A(0)}; });
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) {
       mine[e] = part[e].most;
       const A base = base_of(mine[e]);
 #pragma unroll
       for (int i = 0; i < ITEMS; ++i) {
         const A below = power(v[i][e] - base);
         part[e].sum += below;
-        if constexpr (KEEP) v[i][e] = below;
+        if constexpr (KEEP || FLOAT) v[i][e] = below;
       }
     }
-    join(part);
+    if constexpr (FLOAT) join(part, [](Part a, Part b) { return Part{a.most, a.sum + b.sum}; });
+    else join(part, Join());
     if (!valid) return;
 #pragma unroll
     for (int e = 0; e < VEC; ++e) {
       const Finish finish(part[e]);
-      if constexpr (KEEP) {
+      if constexpr (FLOAT) {
+#pragma unroll
+        for (int i = 0; i < ITEMS; ++i) v[i][e] = finish.of_power(v[i][e]);
+      } else if constexpr (KEEP) {
         const A lower = rescale(mine[e], finish.base);
 #pragma unroll
         for (int i = 0; i < ITEMS; ++i) v[i][e] = finish.of_power(v[i][e] * lower);
@@ -108,7 +116,7 @@ KF_KERNEL(THREADS) void kf_main(
     int d = valid ? first : n;
     for (; d + (BATCH - 1) * DOWN < n; d += BATCH * DOWN) batch<BATCH>(p + int64_t(d) * inner, step, aligned, part);
     for (; d < n; d += DOWN) batch<1>(p + int64_t(d) * inner, step, aligned, part);
-    join(part);
+    join(part, Join());
     if (!valid) return;
     for (int d = first; d < n; d += DOWN) {
       kf_vec<A, VEC> v = get<VEC>(p + int64_t(d) * inner, aligned);
