@@ -216,4 +216,18 @@ def timed() -> dict[str, tuple[str, Callable[[], list[Any]]]]:
             "aten::_adaptive_avg_pool2d",
             lambda: [t(64, 512, 28, 28, last=True), [7, 7]],
         ),
+        "adaptive pool 29 to 7": ("aten::_adaptive_avg_pool2d", lambda: [t(64, 512, 29, 29), [7, 7]]),
+        "adaptive pool 29 to 7 channels last": (
+            "aten::_adaptive_avg_pool2d",
+            lambda: [t(64, 512, 29, 29, last=True), [7, 7]],
+        ),
+        "adaptive pool 7 to 3 channels last": (
+            "aten::_adaptive_avg_pool2d",
+            lambda: [t(64, 2048, 7, 7, last=True), [3, 3]],
+        ),
+        "adaptive pool 230 to 7": ("aten::_adaptive_avg_pool2d", lambda: [t(32, 64, 230, 230), [7, 7]]),
+        "adaptive pool 230 to 7 channels last": (
+            "aten::_adaptive_avg_pool2d",
+            lambda: [t(32, 64, 230, 230, last=True), [7, 7]],
+        ),
     }

@@ -203,6 +203,7 @@ def large() -> list[Site]:
                     _max_pool(y),
                     _max_pool(y, overload="max_pool2d"),
                     _adaptive(y, [7, 7]),
+                    _adaptive(y, [3, 3]),  # windows that share rows and columns
                     _adaptive(y, [1, 1]),
                 ]
                 if dtype is F32:

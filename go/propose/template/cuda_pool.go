@@ -230,12 +230,19 @@ func channelSizes(s *signature, dim, vector int) string {
 	return count
 }
 
+// windowsFit says whether 31 bits hold what the borders of adaptive windows are found by: an output's number times the input's size.
+func windowsFit(call card.Call) bool {
+	in, out := sizes4(argument(call, "self").Sizes), sizes4(call.Outputs[0].Sizes)
+	return in[2]*(out[2]+1)+out[2] < 1<<31 && in[3]*(out[3]+1)+out[3] < 1<<31
+}
+
 func averagePage(c *card.Card) (signature, map[string]string, error) {
 	call, a, err := averageCall(c)
 	if err != nil {
 		return signature{}, nil, err
 	}
 	s, constants := signatureOf(c), a.constants(call)
+	s.wide = s.wide || (a.adaptive && !everyVariant(c, windowsFit))
 	constants["INDEX"] = s.index()
 	s.in("IN", "x", "self")
 	s.out("IN", "out", "out0")

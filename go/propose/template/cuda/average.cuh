@@ -1,8 +1,11 @@
-// The part of an averaging window that exists along one dim, and how many elements it divides by.
+// @include quotient.cuh
+
+// The part of an averaging window that exists along one dim, and how many elements it divides by. outs: what divides by the number of outputs; ADAPTIVE
+// windows begin at o * size / outs and end at (o + 1) * size / outs, rounded up. INDEX has room for these products.
 struct Span { int from, to, count; };
-KF_INLINE Span span_of(int o, int outs, int stride, int padding, int kernel, int size) {
+template <class Outs> KF_INLINE Span span_of(int o, const Outs& outs, int stride, int padding, int kernel, int size) {
   if constexpr (ADAPTIVE) {
-    const int from = int(int64_t(o) * size / outs), to = int((int64_t(o + 1) * size + outs - 1) / outs);
+    const int from = int(outs.quotient(INDEX(o) * size)), to = int(outs.quotient(INDEX(o + 1) * size + outs.size - 1));
     return {from, to, to - from};
   } else {
     const int from = o * stride - padding, to = kf_least(from + kernel, size + padding);
@@ -12,8 +15,9 @@ KF_INLINE Span span_of(int o, int outs, int stride, int padding, int kernel, int
 }
 // The average from the sum, in eager's order.
 KF_INLINE A average(A sum, const Span& rows, const Span& columns) {
-  if constexpr (ADAPTIVE) return sum / A(rows.count) / A(columns.count);
-  else return sum / A(DIVISOR != 0 ? DIVISOR : rows.count * columns.count);
+  if constexpr (ADAPTIVE) return quotient(quotient(sum, A(rows.count)), A(columns.count));
+  else if constexpr (DIVISOR != 0) return divided<DIVISOR>(sum);
+  else return quotient(sum, A(rows.count * columns.count));
 }
 // The elements of a window, row by row, `step` apart, without a division for each.
 struct Steps {

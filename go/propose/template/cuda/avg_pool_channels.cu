@@ -22,7 +22,7 @@ KF_KERNEL(THREADS) void kf_main(
   const int t = threadIdx.x / SIDE, channel = int(vectors.split(i)) * VEC, column = int(across.split(i)), row = int(down.split(i));
   const T* p = x + int64_t(i) * sample_stride + channel;
   const bool aligned = aligned_tensor<VEC>(x);
-  const Span rows = span_of(row, int(height_out), SH, PH, KH, int(height)), columns = span_of(column, int(width_out), SW, PW, KW, int(width));
+  const Span rows = span_of(row, down, SH, PH, KH, int(height)), columns = span_of(column, across, SW, PW, KW, int(width));
   const int wide = columns.to - columns.from, elements = (rows.to - rows.from) * wide;
   kf_vec<A, VEC> sum = all_of<VEC>(A(0));
   p += int64_t(rows.from) * row_stride + int64_t(columns.from) * column_stride;

@@ -9,6 +9,8 @@
 
 // @include rows.cuh
 
+// @include quotient.cuh
+
 constexpr int N = LAST ? VEC : 1, STEP = LAST ? 1 : VEC, AT_ONCE = KH * KW * sizeof(T) * (LAST ? VEC : 1) <= 512 ? KH : 1;
 
 KF_KERNEL(THREADS) void kf_main(
@@ -34,6 +36,6 @@ KF_KERNEL(THREADS) void kf_main(
       for (int e = 0; e < VEC; ++e) sum[LAST ? e : 0] += v[w][e];
   }
 #pragma unroll
-  for (int e = 0; e < N; ++e) sum[e] = DIVISOR != 0 ? sum[e] / A(DIVISOR) : ADAPTIVE ? sum[e] / A(KH) / A(KW) : sum[e] / A(KH * KW);
+  for (int e = 0; e < N; ++e) sum[e] = DIVISOR != 0 ? divided<DIVISOR != 0 ? DIVISOR : 1>(sum[e]) : ADAPTIVE ? divided<KW>(divided<KH>(sum[e])) : divided<KH * KW>(sum[e]);
   put<N>(to, sum, aligned_tensor<N>(out));
 }

@@ -20,7 +20,7 @@ KF_KERNEL(THREADS) void kf_main(
   const int t = threadIdx.x % TEAM, column = int(across.split(i)), row = int(down.split(i));
   const int64_t channel = samples.split(i);
   const T* p = x + int64_t(i) * sample_stride + channel * channel_stride;
-  const Span rows = span_of(row, int(height_out), SH, PH, KH, int(height)), columns = span_of(column, int(width_out), SW, PW, KW, int(width));
+  const Span rows = span_of(row, down, SH, PH, KH, int(height)), columns = span_of(column, across, SW, PW, KW, int(width));
   const int wide = columns.to - columns.from, elements = (rows.to - rows.from) * wide;
   A sum = 0;
   if (TEAM == 1) {

@@ -6,6 +6,8 @@
 
 // @include deviation.cuh
 
+// @include quotient.cuh
+
 struct Statistics { A mean, rstd; };
 KF_INLINE int row_length(INDEX length) { return WHOLE ? ITEMS * VEC * TEAM : int(length); }
 KF_INLINE bool is_finite(A x) { return x - x == 0; }
@@ -40,13 +42,6 @@ template <class X, class Fold> KF_INLINE X of_warps(X x, int turn, Fold fold) {
   return x;
 }
 
-// x / N, rounded once; a product where N is a power of two.
-template <int N> KF_INLINE A divided(A x) {
-  constexpr A share = 1 / A(N);
-  const A y = x * share, rest = x - y * A(N);  // fused, so exact; no number where y is none
-  if constexpr ((N & (N - 1)) == 0) return y;
-  return rest == rest ? y + rest * share : y;
-}
 // The same number; what is taken from it is taken again, and not kept for each element from the last time.
 KF_INLINE float anew(float x) { return __uint_as_float(kf_anew(__float_as_uint(x))); }
 KF_INLINE double anew(double x) { return x; }
