@@ -9,11 +9,10 @@
 
 // @include rows.cuh
 
-constexpr int OUTS = VEC / SW, RIGHT = KW - SW - PW > 0 ? KW - SW - PW : 0;  // outputs of a thread; columns beside its own
+// @include bands.cuh
 
 // @include lines.cuh
 
-struct Band { const T* p; int left, width, height; INDEX row; bool aligned; };
 // Some rows from y on, each folded across the windows.
 template <int COUNT> KF_INLINE void fold(Line<OUTS> (&lines)[COUNT], const Band& b, int y) {
   A v[COUNT][PW + VEC + RIGHT];
@@ -43,15 +42,7 @@ template <int COUNT> KF_INLINE void fold(Line<OUTS> (&lines)[COUNT], const Band&
 KF_KERNEL(THREADS) void kf_main(
 // @parameters
 ) {
-  const kf_divider<INDEX> across = {bands, bands_magic}, strips = {strips_n, strips_n_magic}, samples = {channels, channels_magic};
-  INDEX i = INDEX(blockIdx.x) * THREADS + INDEX(threadIdx.x);
-  if (i >= count) return;
-  const INDEX band = across.split(i), first = strips.split(i) * ROWS;
-  int64_t at = (int64_t(i) * height_out + first) * width_out + band * OUTS;
-  const INDEX channel = samples.split(i);
-  const Band b = {x + (int64_t(i) * sample_stride + int64_t(channel) * channel_stride + band * VEC), int(band) * VEC, int(width), int(height), row_stride, aligned_tensor<VEC>(x)};
-  const bool aligned_out = aligned_tensor<OUTS>(out) && aligned_tensor<OUTS>(index);
-  int y = int(first) * SH - PH;
+// @include bands_main.cuh
   Line<OUTS> kept[KEPT > 0 ? KEPT : 1];
   if constexpr (KEPT > 0) fold(kept, b, y);
 #pragma unroll 1

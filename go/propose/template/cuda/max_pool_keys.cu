@@ -10,7 +10,8 @@
 
 // @include rows.cuh
 
-constexpr int OUTS = VEC / SW, RIGHT = KW - SW - PW > 0 ? KW - SW - PW : 0;  // outputs of a thread; columns beside its own
+// @include bands.cuh
+
 constexpr int KEPT = KH > SH ? KH - SH : 0, NEW = KH - KEPT;                  // rows that the next window below has too; the others
 constexpr int NOTHING = -0x7fffffff - 1, NOT_A_NUMBER = 0x7fff0000;
 
@@ -22,7 +23,6 @@ KF_INLINE uint32_t ordered(uint32_t pair) {
 KF_INLINE int larger(int a, int b) { return a > b ? a : b; }
 
 using Words = kf_words<T, VEC>;
-struct Band { const T* p; int left, width, height; INDEX row; bool aligned; };
 struct Line { Words::word own; uint32_t beside[PW + RIGHT > 0 ? PW + RIGHT : 1]; };  // as it came
 KF_INLINE bool there(const Band& b, int y) { return uint32_t(y) < uint32_t(b.height); }
 // The k-th column beside the thread's own ones, from the first of those on; and whether there is one.
@@ -110,17 +110,8 @@ KF_INLINE void write(T* out, int64_t* index, const int (&best)[OUTS], const Band
 KF_KERNEL(THREADS) void kf_main(
 // @parameters
 ) {
-  const kf_divider<INDEX> across = {bands, bands_magic}, strips = {strips_n, strips_n_magic}, samples = {channels, channels_magic};
-  INDEX i = INDEX(blockIdx.x) * THREADS + INDEX(threadIdx.x);
-  if (i >= count) return;
-  const INDEX band = across.split(i), first = strips.split(i) * ROWS;
-  int64_t at = (int64_t(i) * height_out + first) * width_out + band * OUTS;
-  const INDEX channel = samples.split(i);
-  const Band b = {x + (int64_t(i) * sample_stride + int64_t(channel) * channel_stride + band * VEC), int(band) * VEC, int(width), int(height),
-                  row_stride, aligned_tensor<VEC>(x)};
-  const bool aligned_out = aligned_tensor<OUTS>(out) && aligned_tensor<OUTS>(index);
+// @include bands_main.cuh
   const int end = int(first + ROWS < height_out ? first + ROWS : height_out);
-  int y = int(first) * SH - PH;
   const T* p = b.p + int64_t(y) * b.row;
   int kept[KEPT > 0 ? KEPT : 1][OUTS];
   Line before[KEPT > 0 ? KEPT : 1], ahead[NEW];
