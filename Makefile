@@ -46,8 +46,8 @@ demo: build ## set up, then optimize googlenet on this machine's CPU and show wh
 
 .PHONY: build
 build: $(STAMP)-venv ## set up the virtual environment and build everything in place
-	$(MAKE) --no-print-directory -j2 --output-sync=target $(STAMP)-torch core
-	$(MAKE) --no-print-directory extension
+	@$(MAKE) --no-print-directory -j2 $(STAMP)-torch core
+	@$(MAKE) --no-print-directory extension
 
 $(STAMP)-venv:
 	$(call say,virtual environment in $(VENV) (build tools, a Go toolchain if none fits))
@@ -59,7 +59,7 @@ $(STAMP)-venv:
 	@touch $@
 
 $(STAMP)-torch: $(STAMP)-venv pyproject.toml
-	$(call say,torch $(TORCH) and the development tools (a download of about 2.5 GB the first time))
+	$(call say,torch $(TORCH) and the development tools (a download of about 2.5 GB the first time: minutes without a word))
 	@$(PY) -m pip install -q --disable-pip-version-check 'torch==$(TORCH).*' 'torchvision==$(VISION_$(TORCH))' \
 	  'pytest>=8' pytest-timeout 'hypothesis>=6' 'mcp>=2,<3' $(LINT)
 	@touch $@
@@ -70,7 +70,7 @@ CMAKE = PATH="$(abspath $(BIN)):$$PATH" cmake
 
 .PHONY: core
 core: $(STAMP)-venv
-	$(call say,Go core, worker and C++ runtime)
+	$(call say,Go core and worker; C++ runtime (Go modules are downloaded the first time))
 	@$(CMAKE) -S . -B $(BUILD) -G Ninja -DKF_GO=$(GO) -DKF_TESTS=$(if $(wildcard /usr/include/gtest/gtest.h),ON,OFF) > $(VENV)/cmake.log || { cat $(VENV)/cmake.log; exit 1; }
 	@$(CMAKE) --build $(BUILD) --parallel $(JOBS)
 

@@ -323,6 +323,7 @@ func TestStopRules(t *testing.T) {
 		"candidates spent":         {Candidates(10), true},
 		"seconds left":             {Seconds(52), false},
 		"next goes over":           {Seconds(51.9), true},
+		"no seconds at all":        {Seconds(0), true},
 		"floor unknown":            {NearFloor(0), false},
 		"floor near":               {NearFloor(0.4808), true},
 		"floor far":                {NearFloor(0.4807), false},
@@ -334,6 +335,13 @@ func TestStopRules(t *testing.T) {
 		if why := First([]Rule{test.rule}, at); (why != "") != test.want {
 			t.Errorf("%s: stopped because %q", name, why)
 		}
+	}
+}
+
+// A run that begins after the study's seconds were spent has no numbers worth telling: 0.0 of 0.0.
+func TestStopSaysThatNoSecondsWereLeft(t *testing.T) {
+	if why, want := Seconds(0).Stop(Progress{}), "budget: no seconds were left"; why != want {
+		t.Errorf("stopped because %q (expected %q)", why, want)
 	}
 }
 

@@ -33,6 +33,9 @@ type Seconds float64
 
 // Stop holds when the next candidate would go over the budget.
 func (s Seconds) Stop(p Progress) string {
+	if s <= 0 {
+		return "budget: no seconds were left"
+	}
 	if p.Seconds+p.NextSeconds > float64(s) || p.Seconds >= float64(s) {
 		return fmt.Sprintf("budget: %.1f of %.1f seconds, the next candidate takes about %.1f", p.Seconds, float64(s), p.NextSeconds)
 	}

@@ -130,8 +130,9 @@ def read_signed(pack: str | os.PathLike[str]) -> tuple[dict[str, Any], str, byte
         schema, plans = document["schema"], document["plans"]
         pins = document["pins"]
     except (FileNotFoundError, NotADirectoryError) as e:
+        found = "there is no `pack.json` in it" if folder.is_dir() else "there is no such folder"
         raise PackFault(
-            f"load pack `{folder}`: there is no `pack.json` in it",
+            f"load pack `{folder}`: {found}",
             hint="a pack is a folder that `kernelforge optimize --out` wrote",
         ) from e
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as e:

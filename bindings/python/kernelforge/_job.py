@@ -54,9 +54,9 @@ class Job:
         if asked.out is not None:
             _settings.pack_place(_pack.folder_of(asked.out))
         else:
-            _settings.writable_folder(_settings.read().pack_folder, "packs")
+            _settings.writable_folder(_settings.read().pack_folder, "packs", _settings.elsewhere("--out"))
         _settings.writable_folder(asked.store.parent, "store")
-        self.cache = _settings.writable_folder(_settings.read().cache, "cache")
+        self.cache = _settings.writable_folder(_settings.read().cache, "cache", _settings.elsewhere())
         self.scratch = _settings.scratch_folder()
         self.compiler = _needs.compiler(self.place)
         self.extension = _ext.load()
@@ -166,7 +166,7 @@ class Job:
             for c in self.cards
             if c["id"] not in began | self.open and c["share"] >= 2 * self.asked.min_share
         ]
-        if more:
+        if more and not self._asks_what_it_began_with(stored):
             raise UsageFault(
                 f"resume the study `{self.study}`: it began without {', '.join(sorted(set(more)))} (asked for now)",
                 hint="give it another name with study=..., or begin it again with fresh=True",
@@ -175,6 +175,15 @@ class Job:
             self.open - began, "the study began without it, and no template serves it"
         )
         self.cards = [c for c in self.profile.cards if c["id"] in began]
+
+    def _asks_what_it_began_with(self, stored: dict[str, Any]) -> bool:
+        """Return whether the study began with these operators and this least share: then a share that has grown since is the machine's load alone."""
+        a = self.asked
+        if a.study is None:  # its name is made of both
+            return True
+        had = (stored["result"] or {}).get("budget") or (stored["origin"] or {}).get("asked") or {}
+        ops = a.ops if isinstance(a.ops, str) else list(a.ops)
+        return bool(had.get("ops") == ops and had.get("min_share") == a.min_share)
 
     def _name(self, calls: Any) -> str:
         """Name a study by what was asked: model, every call it makes, machine. Shares move from run to run, so they do not count."""

@@ -50,15 +50,18 @@ class Progress:
         if not self._on or (not force and now - self._shown < _REFRESH_S):
             return
         self._shown = now
-        self._write(self.line(progress, note))
+        text = self.line(progress, note)
+        if len(_plain(text)) >= shutil.get_terminal_size().columns:  # the words matter more than the bar
+            text = self.line(progress, note, bar=False)
+        self._write(text)
 
-    def line(self, progress: dict[str, Any], note: str = "") -> str:
+    def line(self, progress: dict[str, Any], note: str = "", bar: bool = True) -> str:
         """Return the text of the line, without control characters but colours."""
         done, budget = int(progress.get("candidates", 0)), int(progress.get("candidates_budget", 0))
         part = min(1.0, done / budget) if budget else 0.0
         full = round(part * _BAR)
-        bar = self._paint("32", "━" * full) + self._paint("90", "─" * (_BAR - full))
-        text = f"{bar} {done}/{budget} candidates, {progress.get('runs_done', 0)}/{progress.get('runs', 0)} operators"
+        drawn = self._paint("32", "━" * full) + self._paint("90", "─" * (_BAR - full)) + " "
+        text = f"{drawn if bar else ''}{done}/{budget} candidates, {progress.get('runs_done', 0)}/{progress.get('runs', 0)} operators"
         left = progress.get("seconds_left")
         if isinstance(left, (int, float)) and left >= 0:
             text += f", {span(left)} left"

@@ -228,6 +228,11 @@ def _summary(d: dict[str, Any]) -> list[str]:
     if seconds.get("total") is not None:
         parts = ", ".join(f"{k} {span(v)}" for k, v in seconds.items() if k != "total" and v is not None)
         lines.append(f"time: {span(seconds['total'])} ({parts})")
+    budget = d.get("budget") or {}
+    if budget.get("out_of_time") and budget.get("max_seconds"):
+        lines.append(
+            f"the search ended with its {span(budget['max_seconds'])}: the same call with more (--budget-s, max_seconds) goes on from here"
+        )
     if d.get("reused"):
         lines.append(f"answered from the finished study, measured {d['made']}; nothing was searched")
     if d.get("review"):
@@ -268,4 +273,6 @@ def table(head: list[str], rows: list[list[str]], right: tuple[int, ...] = ()) -
             c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
 
-    return [line(head), "  ".join("-" * w for w in widths), *map(line, rows)]
+    # A column without a name holds remarks: a rule as long as the longest would only wrap.
+    rules = ["-" * (w if h else 0) for h, w in zip(head, widths, strict=True)]
+    return [line(head), "  ".join(rules).rstrip(), *map(line, rows)]

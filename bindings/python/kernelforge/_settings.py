@@ -96,10 +96,12 @@ def store_path(store: str | os.PathLike[str] | None) -> Path:
     return path / STORE_FILE if path.is_dir() else path
 
 
-_ELSEWHERE = "name another place with KERNELFORGE_HOME or --store, or free space there"
+def elsewhere(option: str = "") -> str:
+    """Return the hint for a folder that cannot be written. option: what names another one, beside KERNELFORGE_HOME."""
+    return f"name another place with KERNELFORGE_HOME{f' or {option}' if option else ''}, or free space there"
 
 
-def writable_folder(folder: Path, purpose: str, hint: str = _ELSEWHERE) -> Path:
+def writable_folder(folder: Path, purpose: str, hint: str = elsewhere("--store")) -> Path:
     """Create `folder` and write a page into it, so that an unwritable or full place is told before any work is done."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

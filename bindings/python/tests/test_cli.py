@@ -196,6 +196,39 @@ def test_doctor_tells_a_home_that_cannot_be_written(tmp_path):
     store = next(c for c in found["checks"] if c["name"] == "store")
     assert not store["ok"]
     assert "KERNELFORGE_HOME" in store["hint"]
+    # A profile writes nothing, and a pack may lie anywhere.
+    assert [use for use, answer in found["uses"].items() if not answer["works"]] == ["optimize"]
+
+
+def test_a_pack_that_is_nowhere_is_told_from_a_folder_that_is_none(tmp_path, capsys):
+    assert cli.main(["verify", str(tmp_path / "nowhere")]) == 4
+    assert "there is no such folder" in capsys.readouterr().err
+    assert cli.main(["verify", str(tmp_path)]) == 4
+    assert "there is no `pack.json` in it" in capsys.readouterr().err
+
+
+def test_a_profile_leaves_what_takes_nothing_to_an_option(tmp_path):
+    model = tmp_path / "small.py"
+    model.write_text(
+        "import torch\ndef make():\n    return torch.nn.Linear(512, 512), torch.randn(512, 512)\n"
+    )
+    short, whole = _run("profile", f"{model}:make"), _run("profile", f"{model}:make", "--all")
+    assert "addmm" in short.stdout and "rows are not shown" in short.stdout and "--all" in short.stderr
+    assert "rows are not shown" not in whole.stdout and "--all" not in whole.stderr
+    assert len(whole.stdout.splitlines()) > len(short.stdout.splitlines())
+
+
+def test_doctor_breaks_long_rows_on_a_terminal_and_nowhere_else(monkeypatch):
+    from kernelforge.cli import doctor
+
+    words = "holds; a candidate could " + ", ".join(["read a secret file"] * 20)
+    assert doctor._row("tier 0  ok  ", words) == "tier 0  ok  " + words
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    lines = doctor._row("tier 0  ok  ", words).splitlines()
+    assert len(lines) > 4 and max(map(len, lines)) <= 80
+    assert all(line.startswith(" " * 12) for line in lines[1:])
+    assert " ".join(line[12:] for line in lines) == words
 
 
 def test_doctor_says_that_everything_is_switched_off():

@@ -255,6 +255,29 @@ def test_the_switch_in_the_environment_searches_nothing(net, monkeypatch):
 # ---- interrupts, kills, two at once -----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("study", [None, "mine"])
+def test_a_share_that_grew_since_is_no_reason_not_to_resume(net, monkeypatch, study):
+    from kernelforge import _job
+
+    real, shares = _job.profile, iter((0.0, 0.5))
+
+    def profile(*args, **options):
+        found, share = real(*args, **options), next(shares)
+        for card in found.cards:
+            if card["overload"] == "aten::sigmoid":
+                card["share"] = share
+        return found
+
+    monkeypatch.setattr(_job, "profile", profile)
+    asked = {"study": study, "ops": ["max_pool2d*", "sigmoid"], "min_share": 0.001}
+    optimize(net, candidates=1, **asked)
+    name = kernelforge.report().to_dict()["study"]
+    optimize(net, candidates=2, **asked)  # once refused: it was said to ask for an operator more
+    runs = _studies.load(name, None)["runs"]
+    assert {r["overload"] for r in runs} == {"aten::max_pool2d_with_indices"}
+    assert len(runs[0]["nodes"]) > 2
+
+
 def test_a_study_that_began_without_an_operator_is_not_widened_in_silence(net):
     optimize(net, study="mine", candidates=1)
     with pytest.raises(UsageFault, match="it began without aten::sigmoid"):

@@ -42,6 +42,13 @@ def full_folder(tmp_path):
     return folder
 
 
+def test_the_hint_names_what_moves_the_folder_that_cannot_be_written(net, unmeasured, a_file, monkeypatch):
+    monkeypatch.setenv("KERNELFORGE_HOME", str(a_file / "below"))
+    with pytest.raises(EnvironmentFault, match="write the packs") as e:
+        optimize(net)
+    assert "--out" in e.value.hint and "--store" not in e.value.hint  # a store elsewhere moves no pack
+
+
 # ---- the pack ---------------------------------------------------------------------------------------------------
 
 

@@ -228,6 +228,23 @@ def test_progress_shows_time_left_and_the_best_so_far_and_leaves_no_line_behind(
     assert stream.text.endswith("\r")
 
 
+def test_a_line_too_long_for_its_terminal_loses_the_bar_before_its_words(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = _Terminal(tty=True)
+    monkeypatch.setenv("COLUMNS", "80")
+    bar = Progress("auto", {"c-1": "max_pool2d"}, stream=stream)
+    bar.show(PROGRESS, force=True)
+    assert stream.text.strip() == "10/40 candidates, 1/3 operators, 2 min 05 s left, best max_pool2d 4.00x"
+
+
+def test_a_remark_makes_no_rule_and_a_search_that_ran_out_says_how_to_go_on():
+    text = str(_report(budget={"out_of_time": True, "max_seconds": 150.0}))
+    rule = next(line for line in text.splitlines() if line.startswith("---"))
+    assert rule.endswith("-" * len("at least (median)")) and len(rule.split()) == 7
+    assert "ended with its 2 min 30 s" in text and "--budget-s" in text
+    assert "--budget-s" not in str(_report(budget={"out_of_time": False, "max_seconds": 150.0}))
+
+
 def test_progress_paints_unless_told_not_to(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")

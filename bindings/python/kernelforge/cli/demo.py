@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 from .. import _settings
+from .._progress import span
 from .._report import Report, write_whole
 from . import options
 
@@ -45,6 +48,9 @@ def run(args: argparse.Namespace) -> int:
         "  1. profile the model   2. search kernels for operators that are worth it   3. judge   4. serve winners   5. measure the whole model"
     )
     budget = args.budget_s or _BUDGET_S
+    say(
+        f"  no candidate is begun after {span(budget)} of search; what is confirmed and measured then comes on top"
+    )
     with torch.no_grad():
         optimize(
             made.model,
@@ -79,6 +85,11 @@ def run(args: argparse.Namespace) -> int:
         )
     options.emit(args, data, text)
     if not args.json:
+        if data["reused"]:
+            say("this is what an earlier demo found; `kernelforge demo --fresh` searches again")
+        activate = Path(sys.prefix) / "bin" / "activate"
+        if shutil.which("kernelforge") is None and activate.is_file():
+            say(f"`. {activate}` lets the shell find `kernelforge`, and a `python` that has it")
         say(
             "next: `kernelforge report --html report.html`, `kernelforge optimize my_model.py:factory`, `kernelforge run script.py`"
         )

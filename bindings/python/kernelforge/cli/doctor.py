@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import sys
+import textwrap
 
 from .. import _doctor
 from . import options
@@ -22,14 +25,28 @@ def add(p: argparse.ArgumentParser) -> None:
     del p
 
 
+def _row(head: str, words: str) -> str:
+    """Return a line, on a terminal broken into lines below each other: elsewhere whoever reads wants one line a check."""
+    if not sys.stdout.isatty():
+        return head + words
+    return textwrap.fill(
+        words,
+        shutil.get_terminal_size().columns,
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def run(args: argparse.Namespace) -> int:
     found = []
     for check in _doctor.checks():
         found.append(check)
         if not args.json:
-            print(f"{check.name:<12} {_MARK[check.ok]:<8} {check.found}", flush=True)
+            print(_row(f"{check.name:<14} {_MARK[check.ok]:<8} ", check.found), flush=True)
             if check.hint:
-                print(f"{'':<12} {'':<8} hint: {check.hint}", flush=True)
+                print(_row(f"{'':<14} {'':<8} ", f"hint: {check.hint}"), flush=True)
     result = _doctor.summary(found)
     lines = [""]
     for use, answer in result["uses"].items():
