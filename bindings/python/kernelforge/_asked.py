@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import numbers
 import os
 import re
 from collections.abc import Iterable
@@ -50,6 +51,11 @@ class Asked:
     attend: bool = False  # nobody proposes: candidates from outside are judged
 
     def __post_init__(self) -> None:
+        for name in ("candidates", "processes", "seed", "min_share", "max_seconds"):
+            value, kind = getattr(self, name), numbers.Real if name.startswith("m") else numbers.Integral
+            if not isinstance(value, kind) and not (name == "max_seconds" and value is None):
+                expected = "a number" if kind is numbers.Real else "a whole number"
+                raise UsageFault(f"optimize with {name}={value!r}: expected {expected}")
         if self.study is not None and not re.fullmatch(_STUDY_NAME, self.study):
             raise UsageFault(
                 f"optimize into the study `{self.study}`: this cannot be a name",

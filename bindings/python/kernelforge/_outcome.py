@@ -11,6 +11,7 @@ import dataclasses
 import datetime
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,7 +78,9 @@ def finish(job: Job, found: Outcome, *, written: bool = False) -> Report:
         with _place_of_trial(job, written) as folder:
             plans = [p for p in _pack.read(folder)["plans"] if p["exact"] or not a.exact]
             if any(p["state"] == "approved" for p in plans):
+                began = time.monotonic()
                 trial = _tried(job, folder, found.model)
+                job.lap("measure", since=began)
         # A pack without plans would say nothing, and an older one of this study says what holds no more.
         nothing = not plans and a.out is None
         if trial.refused or nothing:

@@ -16,6 +16,7 @@ from . import _authors
 from ._progress import span
 
 SCHEMA = 1
+_BUSY = 2.0
 
 
 class Report:
@@ -206,6 +207,7 @@ def _summary(d: dict[str, Any]) -> list[str]:
             lines.append(f"under CUDA graphs: not measured ({model['graph_why']})")
     else:
         lines.append(f"whole model: not measured ({model.get('why', 'no plan was served')})")
+    lines += _busy(d)
     if d.get("withdrawn"):
         lines.append(f"withdrawn, eager runs: {d['withdrawn']}")
     elif model.get("finding"):
@@ -239,6 +241,17 @@ def _summary(d: dict[str, Any]) -> list[str]:
         lines.append(f"winners are proposed, not served: `kernelforge approve {d['study']}` serves them")
     lines += [f"{k}: {d[k]}" for k in ("study", "store", "pack", "page") if d.get(k)]
     return lines
+
+
+def _busy(d: dict[str, Any]) -> list[str]:
+    """Return what is to be said where the host's operators took far longer than the whole model did later: their shares decided what was searched."""
+    listed, whole = sum(r["eager_us"] for r in d["rows"]) / 1000, d["model"].get("eager_ms") or 0.0
+    if d["env"].get("driver") or not whole or listed < _BUSY * whole:
+        return []
+    return [
+        f"the operators' times add up to {listed:.1f} ms, the model's is {whole:.1f}: the machine was busy while operators were timed, and shares are rough; "
+        f"`kernelforge cache clear --study {d['study']}` (or fresh=True) lets the same call begin anew"
+    ]
 
 
 def controls_of(controls: dict[str, dict[str, dict[str, str]]]) -> list[str]:

@@ -89,6 +89,14 @@ def test_review_serves_nothing_until_it_is_approved(net, surely_faster):
     assert kernelforge.apply(data["pack"]) == approved
 
 
+def test_the_report_tells_where_its_seconds_went(net, surely_faster):
+    optimize(net)
+    seconds = kernelforge.report().to_dict()["seconds"]
+    parts = sum(s for what, s in seconds.items() if what != "total")
+    assert seconds["measure"] > 0  # of the whole model: once left out, and it takes as long as the rest
+    assert 0.5 * seconds["total"] < parts <= seconds["total"] + 0.1
+
+
 def test_nothing_to_search_is_a_result_not_an_error(net):
     optimize(net, ops="aten::cumsum")
     data = kernelforge.report().to_dict()
@@ -186,7 +194,17 @@ def test_inputs_on_several_devices(net):
 
 
 @pytest.mark.parametrize(
-    "options", [{"min_share": 2}, {"candidates": 0}, {"max_seconds": -1.0}, {"study": "a/b"}]
+    "options",
+    [
+        {"min_share": 2},
+        {"candidates": 0},
+        {"max_seconds": -1.0},
+        {"study": "a/b"},
+        {"max_seconds": "60"},
+        {"candidates": 2.5},
+        {"seed": None},
+        {"min_share": "1 %"},
+    ],
 )
 def test_arguments_that_cannot_be(net, options):
     with pytest.raises(UsageFault, match="optimize"):

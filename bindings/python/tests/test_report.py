@@ -245,6 +245,15 @@ def test_a_remark_makes_no_rule_and_a_search_that_ran_out_says_how_to_go_on():
     assert "--budget-s" not in str(_report(budget={"out_of_time": False, "max_seconds": 150.0}))
 
 
+def test_operators_that_were_timed_on_a_busy_machine_are_told():
+    model = {"ratio": 1.4, "eager_ms": 2.5, "kernelforge_ms": 1.8, "low": 1.3, "high": 1.5, "samples": 30}
+    assert "busy" in str(_report(model=model))  # 5.2 ms of operators in 2.5 ms
+    assert "busy" not in str(_report(model={**model, "eager_ms": 2.7}))
+    assert "busy" not in str(_report(model={"ratio": None, "why": "no plan"}))
+    # A device's operators are timed with cold caches, its model is not.
+    assert "busy" not in str(_report(model=model, env={**ENV, "driver": "580", "device": "A GPU"}))
+
+
 def test_progress_paints_unless_told_not_to(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
