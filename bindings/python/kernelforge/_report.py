@@ -17,6 +17,7 @@ from ._progress import span
 
 SCHEMA = 1
 _BUSY = 2.0
+_UNSEEN = 0.02
 
 
 class Report:
@@ -192,6 +193,11 @@ def _summary(d: dict[str, Any]) -> list[str]:
     lines.append(
         f"operators: kernelforge serves {len(won)}, eager keeps {len(d['rows']) - len(won)}; {len(searched)} were searched"
     )
+    unseen = 1 - sum(r["share"] for r in d["rows"])
+    if d["rows"] and unseen >= _UNSEEN:
+        lines.append(
+            f"{100 * unseen:.0f} % of the operators' time is in others, which eager keeps: `kernelforge profile` lists them"
+        )
     model = d["model"]
     if model.get("ratio") is not None:
         lines.append(

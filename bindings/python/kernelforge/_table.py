@@ -52,7 +52,20 @@ def _summary(data: dict[str, Any], shown: int) -> list[str]:
         *lines,
         f"one forward {data['forward_ms']:.2f} ms, of which operators {data['operator_ms']:.2f} ms ({100 * data['attributed']:.0f} % attributed)",
         *_device(data),
+        *_busy(data),
         f"times are for one forward; roof: the time to copy the same bytes; ceiling: the model's speed-up with this operator at its roof, {data['ceiling']:.2f}x with all of them",
+    ]
+
+
+_BUSY = 1.35  # watching calls of a microsecond costs a fifth of them
+
+
+def _busy(data: dict[str, Any]) -> list[str]:
+    """Return what is to be said where the host's operators took longer than whole forwards did before."""
+    if data.get("timed_by") != "clock" or data["operator_ms"] < _BUSY * data["forward_ms"]:
+        return []
+    return [
+        "operators took longer than the forward: the machine was busy, and shares are rough; profile again when it is idle"
     ]
 
 

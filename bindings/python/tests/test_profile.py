@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import kernelforge
-from kernelforge import _amdahl, _cards, _roof
+from kernelforge import _amdahl, _cards, _roof, _table
 from kernelforge._roof import Roof
 from kernelforge.errors import EnvironmentFault, ModelFault, UsageFault
 
@@ -271,6 +271,14 @@ def test_the_table_sorts_and_is_limited(found: Any) -> None:
     assert by_name == sorted(by_name)
     with pytest.raises(UsageFault, match="no such column"):
         found.table(sort_by="colour")
+
+
+def test_operators_that_took_longer_than_the_forward_are_told(found: Any) -> None:
+    data = {**found.to_dict(), "forward_ms": 10.0}
+    assert "the machine was busy" not in _table.text({**data, "operator_ms": 13.0}, "share", None)
+    assert "the machine was busy" in _table.text({**data, "operator_ms": 14.0}, "share", None)
+    # On a device the forward is the kernels' time, and launches lie between them.
+    assert "busy" not in _table.text({**data, "operator_ms": 14.0, "timed_by": "events"}, "share", None)
 
 
 def test_the_html_is_one_table_that_needs_nothing_else(found: Any) -> None:

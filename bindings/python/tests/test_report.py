@@ -254,6 +254,12 @@ def test_operators_that_were_timed_on_a_busy_machine_are_told():
     assert "busy" not in str(_report(model=model, env={**ENV, "driver": "580", "device": "A GPU"}))
 
 
+def test_the_time_that_no_row_has_is_told():
+    assert "in others" not in str(_report())  # 40 and 60 %
+    rows = [r | {"share": r["share"] / 4} for r in _report().to_dict()["rows"]]
+    assert "75 % of the operators' time is in others" in str(_report(rows=rows))
+
+
 def test_progress_paints_unless_told_not_to(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
