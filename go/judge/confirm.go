@@ -53,19 +53,7 @@ func (j *Judge) confirm(ctx context.Context, c *card.Card, open *opened, f Final
 	}
 	j.lease.Lock()
 	defer j.lease.Unlock()
-	tools := j.underSanitizerOf(ctx, c, open, f.Candidate, compiled.Image)
-	if tools != nil {
-		defer tools.kill()
-	}
-	var exact bool
-	err = twice(func() (err error) {
-		exact, err = j.judgeAgain(ctx, c, open, f.Candidate, compiled.Image, variant)
-		return err
-	})
-	if err != nil {
-		return Confirmation{}, err
-	}
-	sanitized, err := j.sanitize(ctx, c, open, f.Candidate, tools)
+	exact, sanitized, err := j.finalist(ctx, c, open, f.Candidate, compiled.Image, variant)
 	if err != nil {
 		return Confirmation{}, err
 	}
@@ -82,6 +70,23 @@ func (j *Judge) confirm(ctx context.Context, c *card.Card, open *opened, f Final
 		confirmation.Detail += "; " + sanitized
 	}
 	return confirmation, err
+}
+
+// finalist takes one variant of a candidate through the gates of a finalist that need no user's process. sanitized: what the tools had to say, in words.
+// Under the lease.
+func (j *Judge) finalist(ctx context.Context, c *card.Card, open *opened, candidate card.Candidate, image []byte, v card.Variant) (exact bool, sanitized string, err error) {
+	tools := j.underSanitizerOf(ctx, c, open, candidate, image)
+	if tools != nil {
+		defer tools.kill()
+	}
+	err = twice(func() (err error) {
+		exact, err = j.judgeAgain(ctx, c, open, candidate, image, v)
+		return err
+	})
+	if err == nil {
+		sanitized, err = j.sanitize(ctx, c, open, candidate, tools)
+	}
+	return exact, sanitized, err
 }
 
 func variantOf(c *card.Card, id string) (card.Variant, error) {

@@ -76,7 +76,7 @@ func (j *Judge) serve(ctx context.Context, c *card.Card, candidate card.Candidat
 	}
 	j.lease.Lock()
 	defer j.lease.Unlock()
-	if _, err := j.judgeAgain(ctx, c, open, candidate, compiled.Image, v); err != nil {
+	if _, _, err := j.finalist(ctx, c, open, candidate, compiled.Image, v); err != nil {
 		return err
 	}
 	path, err := j.writeImage(compiled.Image)

@@ -123,6 +123,13 @@ func TestAFinalistRunsUnderEveryToolOfTheSanitizer(t *testing.T) {
 			}
 		}
 	}
+	racy := onFakeDevice(t, nil) // the corpus, which is asked about no speed, has its finalists run under them too
+	withSanitizer(t, racy, "$FINDS", "racecheck")
+	racy.referee.confirm = served(1.5, 0.01, 1)
+	racy.open(t)
+	if got, err := racy.judge.Prove(t.Context(), racy.card, deviceCandidate(right), false); err != nil || got.Status != card.Crash || got.Gate != string(GateSanitizer) {
+		t.Errorf("proved: found %+v, %v", got.Verdict, err)
+	}
 	b := onFakeDevice(t, nil)
 	withSanitizer(t, b, "$FINDS", "racecheck")
 	b.judge.config.Off = Gates{GateSanitizer}

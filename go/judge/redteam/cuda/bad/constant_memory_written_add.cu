@@ -1,7 +1,7 @@
 // kind: state_in_constants
 // call: add_fp32_odd
 // dies: rejected, crash, wrong_value
-// gate: image
+// gate: repeats
 // why: writes a `__constant__` table, whose address has passed through memory so that the compiler lets it
 // spec: {"schema": 1, "constants": {}, "workspaces": [{"bytes": "8", "zeroed": false}], "kernels": [{"entry": "kf_main", "grid": ["ceildiv(out0_numel, 256)", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"slot": "other"}, {"slot": "out0"}, {"slot": "ws0"}, {"int": "out0_numel", "type": "i32"}]}]}
 __constant__ float scale[2] = {1, 1};

@@ -1,7 +1,7 @@
 // kind: in_place_read_twice
 // call: relu_bf16_inplace
 // dies: wrong_value
-// gate: values
+// gate: exhaustive
 // why: in place, with an element of what a neighbour thread may have overwritten
 // spec: {"schema": 1, "constants": {}, "workspaces": [], "kernels": [{"entry": "kf_main", "grid": ["ceildiv(self_numel, 256)", "1", "1"], "block": ["256", "1", "1"], "smem": "0", "args": [{"slot": "self"}, {"int": "self_numel", "type": "i32"}]}]}
 KF_KERNEL(256) void kf_main(kf_bf16* self, int n) {
