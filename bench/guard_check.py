@@ -98,6 +98,11 @@ class Run:
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+|\bat [0-9a-f]{8,}\b|_\d+\b|\bj\d+\b")
 
 
+_TRIED = re.compile(
+    r'\{"engineId"| cudnn_status:'
+)  # cuDNN goes on with what it has tried, which is another thing each time
+
+
 def run(draft: Draft) -> Run:
     """Make the call once, on fresh tensors."""
     found = Run()
@@ -118,7 +123,7 @@ def run(draft: Draft) -> Run:
             out = ways.WAYS[draft.way][0](call, found.given)
             found.results = _flat(out)
         except Exception as e:  # whatever eager raises must be raised with plans, too
-            found.error = f"{type(e).__name__}: {_ADDRESS.sub('_', str(e))[:600]}"
+            found.error = f"{type(e).__name__}: {_ADDRESS.sub('_', _TRIED.split(str(e))[0])[:600]}"
     if draft.device == "cuda":
         torch.cuda.synchronize()
     return found
@@ -230,7 +235,7 @@ def _differs(
     if len(ours.values) != len(eager.values) or len(ours.facts) != len(eager.facts):
         return f"{len(ours.facts)} tensors (eager's {len(eager.facts)})"
     for i, (a, b, c) in enumerate(zip(ours.memory, eager.memory, again.memory, strict=True)):
-        if not same(a, b) and same(b, c):
+        if not same(a, b) and same(b, c) and not chance(b):
             return f"memory beside the elements of argument tensor {i} was written"
     values = list(zip(ours.values, eager.values, again.values, strict=True))
     for i, (a, b, c) in enumerate(values):
@@ -259,6 +264,8 @@ def _judge(draft: Draft, eager: Run) -> Any:
         if i < len(bounds):
             finding = bounds[i].compare(a)
             return "" if finding.status == "ok" else str(finding.detail)
+        if "quantized" in draft.notes and not b.is_floating_point():  # a rounding may lie at a step
+            return "" if bool(((a.int() - b.int()).abs() <= 1).all()) else "beyond a step"
         return "" if close(a, b, most) else "beyond a few roundings"
 
     return judge
@@ -335,7 +342,8 @@ class Checker:
             planned = self._plan_of.get(call)
             if plan is not None and self._call_of.get(plan) != call:
                 return f"plan `{plan}` served a call that is not its own: {call}"
-            if plan is None and planned is not None and reason in ("no_match", "no_plan"):
+            here = "other device" not in draft.notes  # a description has no device
+            if plan is None and planned is not None and here and reason in ("no_match", "no_plan"):
                 return f"a call of exactly the description of plan `{planned}` fell back: {reason}"
             if plan is not None:
                 hits += 1

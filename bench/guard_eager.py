@@ -20,7 +20,7 @@ OF_CHANNELS = ("weight", "bias", "running_mean", "running_var")
 
 def breaks(draft: Draft) -> str:
     """Return how torch itself breaks at a call, or "" if it does not."""
-    for broken in (_reads_past_a_list, _reads_no_statistics, _shares_a_fake_mode):
+    for broken in (_reads_past_a_list, _reads_past_lists, _reads_no_statistics, _shares_a_fake_mode):
         if broken(draft):
             return broken.__name__.strip("_").replace("_", " ")
     return ""
@@ -31,6 +31,18 @@ def _reads_past_a_list(draft: Draft) -> bool:
     return "nnpack" in draft.call["overload"] and any(
         a["kind"] == "ints" and len(a["value"]) < 2 for a in draft.call["args"]
     )
+
+
+def _reads_past_lists(draft: Draft) -> bool:
+    """torch takes a number of cuDNN's stride, padding and dilation for each size of the input behind its second, however many there are, and a size of the
+    weight: `aten::convolution` has looked at them before it comes there."""
+    if "cudnn_convolution" not in draft.call["overload"]:
+        return False
+    ranks = [
+        len(d["sizes"]) for name, d in slot_descriptors(draft.call) if name in ("self", "input", "weight")
+    ]
+    lists = [len(a["value"]) for a in draft.call["args"] if a["kind"] == "ints"]
+    return len(set(ranks)) != 1 or any(n != ranks[0] - 2 for n in lists)
 
 
 def _reads_no_statistics(draft: Draft) -> bool:
@@ -54,12 +66,32 @@ def chance(draft: Draft) -> Callable[[torch.Tensor], bool]:
 
 def undefined(draft: Draft) -> bool:
     """Return whether eager's values are chance, so that twice the same is luck."""
-    return _reads_past_a_parameter(draft) or _writes_what_it_reads(draft)
+    return any(
+        rule(draft)
+        for rule in (
+            _reads_past_a_parameter,
+            _writes_what_it_reads,
+            _is_not_looked_at,
+            _goes_back_by_unwritten,
+        )
+    )
+
+
+def _is_not_looked_at(draft: Draft) -> bool:
+    """Another call than torch's own to what stands before cuDNN: types, sizes and numbers that do not fit together are read as they come."""
+    return "cudnn_convolution" in draft.call["overload"] and bool(draft.notes)
+
+
+def _goes_back_by_unwritten(draft: Draft) -> bool:
+    """A derivative of attention takes the state of the random generator, which a call without dropout has not written."""
+    return "_scaled_dot_product_" in draft.call["overload"] and "backward" in draft.notes
 
 
 def unwritten(overload: str, value: torch.Tensor) -> bool:
     """Return whether a result is one that torch leaves as it finds it: the state of the random generator that attention without dropout does not use."""
-    return "_scaled_dot_product_" in overload and value.ndim == 0 and not value.is_floating_point()
+    return (
+        "_scaled_dot_product_" in overload and value.ndim <= 1 and value.dtype in (torch.int64, torch.uint64)
+    )
 
 
 def _reads_past_a_parameter(draft: Draft) -> bool:
