@@ -264,7 +264,7 @@ def head(args: argparse.Namespace) -> dict[str, Any]:
     return {
         "schema": 1,
         "made": resumed.now(),
-        "command": " ".join(["python", "bench/guard.py", *sys.argv[1:]]),
+        "command": resumed.said("guard", sys.argv[1:]),
         "commit": commit.stdout.strip(),
         "build": build(),
         "env": _pins.environment(place),

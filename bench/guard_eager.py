@@ -2,7 +2,7 @@
 
 It refuses to say more: errors, types, strides and memory of a call of the first kind are compared like those of any other (guard_check.py). One of the
 second kind is not made: what comes of it, the process's end included, depends on what lies beside the call's memory, and may come to calls after it.
-Each rule is what torch does alone, without kernelforge (test_guard_fuzz.py shows it in processes of their own).
+Each rule is what torch does alone, without kernelforge (test_guard_eager.py shows it in processes of their own).
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class Bench:
         return {
             "schema": 1,
             "made": resumed.now(),
-            "command": f"python bench/ops.py --target {self.target} --budget-s {self.args.budget_s:g}",
+            "command": resumed.said("ops", sys.argv[1:]),
             "commit": self.commit,
             "env": self.env,
             "copy_gbs": old.get("copy_gbs"),

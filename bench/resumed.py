@@ -7,15 +7,28 @@ import contextlib
 import datetime
 import json
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+PLACES = {"--out", "--home", "--cases", "--commit"}  # options that name one
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def now() -> str:
     """Return the time of day in UTC, as results have it: 2026-01-31T12:00:00Z."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def said(bench: str, words: Sequence[str]) -> str:
+    """Return a bench's command as its result tells it: without the folders and files of this machine.
+
+    Example:
+        >>> said("ops", ["--target", "cuda", "--out", "/tmp/ops.json", "--lanes", "3"])
+        'python bench/ops.py --target cuda --lanes 3'
+    """
+    told = [w for before, w in zip(["", *words], words, strict=False) if not {w, before} & PLACES]
+    return " ".join([f"python bench/{bench}.py", *told])
 
 
 def begin(
