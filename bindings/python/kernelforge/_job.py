@@ -174,6 +174,10 @@ class Job:
         self.reasons |= dict.fromkeys(
             self.open - began, "the study began without it, and no template serves it"
         )
+        later = {c["id"] for c in self.cards} - began - self.open
+        self.reasons |= dict.fromkeys(
+            later, f"below {100 * self.asked.min_share:g} % of the forward when the study began"
+        )
         self.cards = [c for c in self.profile.cards if c["id"] in began]
 
     def _asks_what_it_began_with(self, stored: dict[str, Any]) -> bool:

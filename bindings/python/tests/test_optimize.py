@@ -291,6 +291,8 @@ def test_a_share_that_grew_since_is_no_reason_not_to_resume(net, monkeypatch, st
     optimize(net, candidates=1, **asked)
     name = kernelforge.report().to_dict()["study"]
     optimize(net, candidates=2, **asked)  # once refused: it was said to ask for an operator more
+    row = next(r for r in kernelforge.report().to_dict()["rows"] if r["op"] == "aten::sigmoid")
+    assert row["why"] == "below 0.1 % of the forward when the study began"
     runs = _studies.load(name, None)["runs"]
     assert {r["overload"] for r in runs} == {"aten::max_pool2d_with_indices"}
     assert len(runs[0]["nodes"]) > 2
