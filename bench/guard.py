@@ -265,7 +265,7 @@ def head(args: argparse.Namespace) -> dict[str, Any]:
         "schema": 1,
         "made": resumed.now(),
         "command": resumed.said("guard", sys.argv[1:]),
-        "commit": commit.stdout.strip(),
+        "commit": args.commit or commit.stdout.strip(),
         "build": build(),
         "env": _pins.environment(place),
         "target": args.target,
@@ -329,6 +329,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--out", type=Path, help="file of the result (bench/results/guard-host.json, guard-h200.json)"
     )
+    p.add_argument("--commit", help="what the result says of the code; default: git's HEAD")
     p.add_argument("--fresh", action="store_true", help="begin again")
     p.add_argument("--only", type=int, metavar="NUMBER", help="make one call here and show what was found")
     p.add_argument(

@@ -40,67 +40,69 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What is asked of a program.
+
+    kept: the file of its own result. jobs: how many processes may work side by side. commit: of the code, "" where git says it.
+    """
+
+    target: str
+    seconds: float
+    kept: Path
+    jobs: int = 1
+    commit: str = ""
+
+    def words(self, **options: str) -> list[str]:
+        """Return the options that every bench has, with those of one of them."""
+        given = {"target": self.target, "budget-s": f"{self.seconds:.0f}", **options}
+        return [w for name, value in given.items() if value for w in (f"--{name}", value)]
+
+
+@dataclass(frozen=True)
 class Section:
     """One program.
 
-    command: of the target, the seconds it may take, the file of its own result, and how many processes may work side by side.
+    command: of what is asked.
     file: the first part of that file's name; "": it has none.
     share: of the whole budget.
     fields: what it measures.
     done: whether an answer of a target is whole.
     """
 
-    command: Callable[[str, float, Path, int], Sequence[str]]
+    command: Callable[[Asked], Sequence[str]]
     share: float
     fields: tuple[str, ...]
     done: Callable[[Json, str], bool] = lambda answer, target: True
     file: str = ""
 
 
-def _corpus(target: str, seconds: float, kept: Path, jobs: int) -> list[str]:
-    return [
-        sys.executable,
-        "-m",
-        "kernelforge",
-        "redteam",
-        "--json",
-        "--target",
-        target,
-        "--budget-s",
-        f"{seconds:.0f}",
-        *(["--jobs", str(jobs)] if jobs > 1 else []),
-    ]
+def _corpus(asked: Asked) -> list[str]:
+    jobs = (
+        str(asked.jobs) if asked.jobs > 1 and asked.target == "cuda" else ""
+    )  # on a host nobody takes turns
+    return [sys.executable, "-m", "kernelforge", "redteam", "--json", *asked.words(jobs=jobs)]
 
 
-def _guard(target: str, seconds: float, kept: Path, jobs: int) -> list[str]:
-    return [
-        sys.executable,
-        "bench/guard.py",
-        "--target",
-        target,
-        "--budget-s",
-        f"{seconds:.0f}",
-        "--out",
-        str(kept),
-        *(["--jobs", str(jobs)] if jobs > 1 else []),
-    ]
+def _guard(asked: Asked) -> list[str]:
+    jobs = str(asked.jobs) if asked.jobs > 1 else ""
+    more = asked.words(out=str(asked.kept), jobs=jobs, commit=asked.commit)
+    return [sys.executable, "bench/guard.py", *more]
 
 
-def _faults(target: str, seconds: float, kept: Path, jobs: int) -> list[str]:
-    out = ["--out", str(kept), "--json"]
-    return [sys.executable, "bench/faults.py", "--target", target, "--budget-s", f"{seconds:.0f}", *out]
+def _faults(asked: Asked) -> list[str]:
+    more = asked.words(out=str(asked.kept), commit=asked.commit)
+    return [sys.executable, "bench/faults.py", *more, "--json"]
 
 
-def _aa(target: str, seconds: float, kept: Path, jobs: int) -> list[str]:
-    out = ["--out", str(kept)]
-    return [sys.executable, "bench/timing.py", "--target", target, "--budget-s", f"{seconds:.0f}", *out]
+def _aa(asked: Asked) -> list[str]:
+    return [sys.executable, "bench/timing.py", *asked.words(out=str(asked.kept), commit=asked.commit)]
 
 
-def _tiers(target: str, seconds: float, kept: Path, jobs: int) -> list[str]:
+def _tiers(asked: Asked) -> list[str]:
     from kernelforge import _core, _nvrtc, _settings
 
     command = [str(_core.WORKER), "tiers", "--runtime", str(_core.RUNTIME)]
-    if target == "host":
+    if asked.target == "host":
         return [*command, "--device", "-1", "--cxx", _settings.compiler() or ""]
     return [*command, "--device", "0", "--nvrtc", str(_nvrtc.find() or "")]
 
@@ -147,12 +149,14 @@ def last_object(text: str) -> Json | None:
     return None
 
 
-def measure(name: str, target: str, seconds: float, beside: Path, jobs: int = 1) -> tuple[Json, Json]:
+def measure(
+    name: str, target: str, seconds: float, beside: Path, jobs: int = 1, commit: str = ""
+) -> tuple[Json, Json]:
     """Run a section's program, its own result beside this one; return its fields, null where it has none, and how it went: done, why, command, seconds."""
     section = SECTIONS[name]
     nothing = dict.fromkeys(section.fields)
     kept = beside.with_name(f"{section.file or name}-{beside.name.removeprefix('trust-')}")
-    command = list(section.command(target, seconds, kept, jobs))
+    command = list(section.command(Asked(target, seconds, kept, jobs, commit)))
     said = " ".join(Path(c).name if os.path.isabs(c) else c for c in command)
     began = time.monotonic()
     how: Json = {"command": said, "done": False, "why": "", "seconds": 0.0}
@@ -277,7 +281,7 @@ def main() -> int:
             result["sections"].setdefault(name, {"done": False, "why": "the budget ended first"})
             continue
         print(f"{name}: {seconds:.0f} s at most", file=sys.stderr, flush=True)
-        fields, how = measure(name, args.target, seconds, path, args.jobs)
+        fields, how = measure(name, args.target, seconds, path, args.jobs, args.commit or "")
         kept = result["sections"].get(name, {})
         if any(v is not None for v in fields.values()) or not kept:
             result |= fields
