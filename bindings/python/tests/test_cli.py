@@ -200,6 +200,12 @@ def test_doctor_tells_a_home_that_cannot_be_written(tmp_path):
     assert [use for use, answer in found["uses"].items() if not answer["works"]] == ["optimize"]
 
 
+def test_run_asks_for_a_script_and_not_for_its_arguments(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["run"])
+    assert "required: script\n" in capsys.readouterr().err
+
+
 def test_a_pack_that_is_nowhere_is_told_from_a_folder_that_is_none(tmp_path, capsys):
     assert cli.main(["verify", str(tmp_path / "nowhere")]) == 4
     assert "there is no such folder" in capsys.readouterr().err

@@ -33,7 +33,8 @@ def add(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("script", help="Python file, or `-m` style module with --module")
     p.add_argument("--module", action="store_true", help="SCRIPT is the name of a module")
-    p.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
+    rest = p.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
+    rest.required = False  # there may be none: argparse would ask for them where the script is missing
 
 
 def run(args: argparse.Namespace) -> int:
