@@ -270,7 +270,8 @@ class Job:
                     referee.expect()
                 told(event)
 
-            outcome = _search.drive(self.study, execute, self.bar, watch)
+            again = "the same call" + (" without fresh=True (--fresh)" if self.asked.fresh else "")
+            outcome = _search.drive(self.study, execute, self.bar, watch, again)
         self.account(outcome, begin)
         return outcome
 

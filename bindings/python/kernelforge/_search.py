@@ -123,8 +123,9 @@ def drive(
     execute: Callable[[dict[str, Any]], dict[str, Any]],
     progress: Progress,
     watch: Callable[[dict[str, Any]], None] | None = None,
+    again: str = "the same call",
 ) -> Outcome:
-    """Run a study that is `opened` to its end. The arguments are those of `Search`.
+    """Run a study that is `opened` to its end. The arguments are those of `Search`; again: what resumes it, in words.
 
     Raises:
         Interrupted: after Ctrl-C; what was measured is saved.
@@ -142,13 +143,13 @@ def drive(
                     search.finish()
                 search.step()
         if asked:
-            raise Interrupted(_saved(study, search.outcome.progress))
+            raise Interrupted(_saved(study, search.outcome.progress, again))
         progress.show(search.outcome.progress, force=True)
         return search.outcome
     except Interrupted:
         raise
     except KeyboardInterrupt:
-        raise Interrupted(_saved(study, search.outcome.progress)) from None
+        raise Interrupted(_saved(study, search.outcome.progress, again)) from None
     finally:
         progress.clear()
 
@@ -188,6 +189,6 @@ def _resume(study: str) -> str:
     return f"what was measured is saved: the same call resumes the study `{study}`"
 
 
-def _saved(study: str, progress: dict[str, Any]) -> str:
+def _saved(study: str, progress: dict[str, Any], again: str) -> str:
     done, budget = progress.get("candidates", 0), progress.get("candidates_budget", 0)
-    return f"search `{study}`: interrupted after {done} of {budget} candidates; they are saved\nhint: the same call resumes it; `kernelforge show {study}` shows what there is"
+    return f"search `{study}`: interrupted after {done} of {budget} candidates; they are saved\nhint: {again} resumes it; `kernelforge show {study}` shows what there is"

@@ -298,6 +298,16 @@ def test_a_share_that_grew_since_is_no_reason_not_to_resume(net, monkeypatch, st
     assert len(runs[0]["nodes"]) > 2
 
 
+@pytest.mark.parametrize(("fresh", "words"), [(False, "call resumes"), (True, "call without fresh=True")])
+def test_an_interrupted_search_says_which_call_resumes_it(net, monkeypatch, fresh, words):
+    def ctrl_c(search):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kernelforge._search.Search.step", ctrl_c)
+    with pytest.raises(KeyboardInterrupt, match=f"they are saved\nhint: the same {words}"):
+        optimize(net, fresh=fresh)
+
+
 def test_a_study_that_began_without_an_operator_is_not_widened_in_silence(net):
     optimize(net, study="mine", candidates=1)
     with pytest.raises(UsageFault, match="it began without aten::sigmoid"):
