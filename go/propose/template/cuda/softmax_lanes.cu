@@ -24,6 +24,14 @@ KF_INLINE A element(const Words::word& word, int e) {
   v.words[0] = word;
   return kf_of(v.vec[e]);
 }
+// Of float an exponential takes the place of its element, so that it is made once.
+constexpr bool KEEP = FLOAT && sizeof(IN) == 4;
+KF_INLINE void replace(Words::word& word, int e, A x) {
+  Words v;
+  v.words[0] = word;
+  v.vec[e] = kf_to<IN>(x);
+  word = v.words[0];
+}
 KF_KERNEL(THREADS) void kf_main(
 // @parameters
 ) {
@@ -46,7 +54,10 @@ KF_KERNEL(THREADS) void kf_main(
     const A base = base_of(most[e]);
     A part[ITEMS];
 #pragma unroll
-    for (int i = 0; i < ITEMS; ++i) part[i] = i < n ? power(element(v[i], e) - base) : A(0);
+    for (int i = 0; i < ITEMS; ++i) {
+      part[i] = i < n ? power(element(v[i], e) - base) : A(0);
+      if constexpr (KEEP) replace(v[i], e, part[i]);
+    }
     sum[e] = total<ITEMS>(part);
   }
 #pragma unroll
@@ -54,7 +65,10 @@ KF_KERNEL(THREADS) void kf_main(
     if (i >= n) break;
     kf_vec<A, VEC> y;
 #pragma unroll
-    for (int e = 0; e < VEC; ++e) y[e] = Finish(Part{most[e], sum[e]}).of_element(element(v[i], e));
+    for (int e = 0; e < VEC; ++e) {
+      const Finish finish(Part{most[e], sum[e]});
+      y[e] = KEEP ? finish.of_power(element(v[i], e)) : finish.of_element(element(v[i], e));
+    }
     put<VEC, ONCE>(out + from + int64_t(i) * inner, y, aligned);
   }
 }
