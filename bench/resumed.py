@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import shlex
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,9 +27,15 @@ def said(bench: str, words: Sequence[str]) -> str:
     Example:
         >>> said("ops", ["--target", "cuda", "--out", "/tmp/ops.json", "--lanes", "3"])
         'python bench/ops.py --target cuda --lanes 3'
+        >>> said("ops", ["--home=/tmp/home", "--only", "softmax dim1*"])
+        "python bench/ops.py --only 'softmax dim1*'"
     """
-    told = [w for before, w in zip(["", *words], words, strict=False) if not {w, before} & PLACES]
-    return " ".join([f"python bench/{bench}.py", *told])
+    told = [
+        w
+        for before, w in zip(["", *words], words, strict=False)
+        if not {w.partition("=")[0], before} & PLACES
+    ]
+    return f"python bench/{bench}.py {shlex.join(told)}".rstrip()
 
 
 def begin(

@@ -121,6 +121,7 @@ func (r *run) confirm(ctx context.Context) (done bool, left int, err error) {
 				return false, left, nil
 			}
 			before, seen := r.history.confirmed[confirmKey(c.variant, finalist.Node)]
+			began = began || seen // in an earlier session
 			if seen && before.Accepted && r.wished(c.variant) {
 				break
 			}

@@ -169,6 +169,40 @@ func TestTheBestIsConfirmedThoughTheSecondsAreSpent(t *testing.T) {
 	}
 }
 
+// A resume whose seconds are spent owes nobody a confirmation when the best had its own: one more at each resume would be time without end.
+func TestAResumeConfirmsNoOtherWhenTheSecondsAreSpent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	table, confirmed := tableFor(t), 0
+	var running *Study
+	table.confirms = func(f judge.Finalist, verdict card.Verdict) judge.Confirmation {
+		confirmed++
+		running.Cancel(false)
+		return judge.Confirmation{Variant: f.Variant, Node: f.Node, Accepted: true, Ratio: 2, Low: 2, High: 2, Image: []byte("x")}
+	}
+	for session := range 2 {
+		config := configFor(t, path, table, Settings{Candidates: 20, Seconds: 12}, reluCard("c-00000001", 0.5))
+		tick := config.Now
+		config.Now = func() time.Time {
+			now := tick()
+			if confirmed > 0 {
+				now = now.Add(time.Hour) // the first confirmation takes an hour
+			}
+			return now
+		}
+		var err error
+		if running, err = Start(config); err != nil {
+			t.Fatal(err)
+		}
+		drive(t, running, nil)
+		if confirmed != 1 {
+			t.Errorf("session %d: %d confirmations (expected 1)", session, confirmed)
+		}
+	}
+	if run := view(t, path).Runs[0]; len(run.Winners) != 1 || run.State != runEnded || !strings.Contains(run.Why, "without a confirmation: 1 ") {
+		t.Errorf("%d winners, %s: %s", len(run.Winners), run.State, run.Why)
+	}
+}
+
 // A variant that cannot save anything to speak of, and one that comes when the seconds are spent, is left to eager.
 func TestVariantsThatAreNotWorthItAreNotConfirmed(t *testing.T) {
 	for name, settings := range map[string]Settings{"small": {Candidates: 20}, "late": {Candidates: 20, Seconds: 12}} {

@@ -14,10 +14,12 @@ import (
 )
 
 // A lock is asked for again after a pause, since a wait in the kernel could not be cancelled. A process that is stopped while it holds one keeps others
-// no longer than turnsLimit: then the device is used as one that strangers use.
+// no longer than turnsLimit: then the device is used as one that strangers use. Each wait in vain halves the next, down to turnsLeast: a search takes
+// thousands of turns. One turn that is had makes the limit whole again.
 const (
 	turnsPause = 500 * time.Microsecond
 	turnsLimit = 60 * time.Second
+	turnsLeast = 10 * time.Millisecond
 )
 
 // turns are two files of a device, which bindings/python/kernelforge/_turns.py names and locks in the same way: who wants to be alone takes the first
@@ -25,13 +27,16 @@ const (
 type turns struct {
 	door, room string // "": the device is not shared
 	isAlone    atomic.Bool
+	limit      atomic.Int64 // of the next wait: a time.Duration
 }
 
 func newTurns(path string) *turns {
 	if path == "" {
 		return &turns{}
 	}
-	return &turns{door: path + ".door", room: path + ".room"}
+	t := &turns{door: path + ".door", room: path + ".room"}
+	t.limit.Store(int64(turnsLimit))
+	return t
 }
 
 // alone waits until no other process uses the device, and keeps them away until release is called.
@@ -58,21 +63,31 @@ func (t *turns) enter(ctx context.Context, how int) (leave func()) {
 	if t.door == "" {
 		return nothing
 	}
-	door, err := os.Open(t.door)
+	door, err := openToLock(t.door)
 	if err != nil {
 		return nothing
 	}
 	defer closeUnlocked(door)
-	room, err := os.Open(t.room)
+	room, err := openToLock(t.room)
 	if err != nil {
 		return nothing
 	}
-	until := time.Now().Add(turnsLimit)
+	limit := time.Duration(t.limit.Load())
+	until := time.Now().Add(limit)
 	if !lock(ctx, door, unix.LOCK_EX, until) || !lock(ctx, room, how, until) {
 		closeUnlocked(room)
+		if time.Now().After(until) {
+			t.limit.Store(int64(max(limit/2, turnsLeast)))
+		}
 		return nothing
 	}
+	t.limit.Store(int64(turnsLimit))
 	return func() { closeUnlocked(room) }
+}
+
+// openToLock opens a file in a folder of everybody's: a link of another user's is not followed, and a pipe is not waited at.
+func openToLock(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 }
 
 // closeUnlocked gives a lock back before it closes the file: a child that the user's process has forked meanwhile has the same open file, and would keep it.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kernelforge/kernelforge/go/card"
 )
 
@@ -72,6 +74,65 @@ func TestTurnsEndWithTheWaitingAndNeedNoFiles(t *testing.T) {
 	leave()
 	newTurns(filepath.Join(t.TempDir(), "missing")).alone(t.Context())()
 	newTurns("").alone(t.Context())()
+}
+
+// A process that is stopped while it is alone keeps another for a limited time in all, not at each of its thousands of turns.
+func TestWaitsInVainGetShorterUntilATurnIsHad(t *testing.T) {
+	path, ctx := aDevice(t), t.Context()
+	leave := newTurns(path).alone(ctx)
+	mine := newTurns(path)
+	mine.limit.Store(int64(8 * turnsWait))
+	began := time.Now()
+	mine.beside(ctx)()
+	if first := time.Since(began); first < 8*turnsWait {
+		t.Errorf("it waited %s (expected %s at least)", first, 8*turnsWait)
+	}
+	for began = time.Now(); time.Duration(mine.limit.Load()) > turnsLeast; {
+		mine.beside(ctx)()
+		if time.Since(began) > 16*turnsWait {
+			t.Fatalf("after %s it still waits %s", time.Since(began), time.Duration(mine.limit.Load()))
+		}
+	}
+	leave()
+	mine.beside(ctx)()
+	if whole := time.Duration(mine.limit.Load()); whole != turnsLimit {
+		t.Errorf("after a turn that it had it waits %s (expected %s)", whole, turnsLimit)
+	}
+	stopped, stop := context.WithCancel(ctx)
+	stop()
+	leave = newTurns(path).alone(ctx)
+	mine.beside(stopped)()
+	leave()
+	if whole := time.Duration(mine.limit.Load()); whole != turnsLimit {
+		t.Errorf("a wait that was stopped made it %s", whole)
+	}
+}
+
+// Where another user has put a pipe, or a link, no turn is taken, and nobody waits for who would write to it.
+func TestAPipeAndALinkAreNoFilesOfADevice(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "device")
+	if err := unix.Mkfifo(path+".room", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(path+".room", path+".door"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openToLock(path + ".door"); !errors.Is(err, unix.ELOOP) {
+		t.Errorf("a link: %v (expected %v)", err, unix.ELOOP)
+	}
+	came := make(chan error, 1)
+	go func() {
+		file, err := openToLock(path + ".room")
+		if err == nil {
+			file.Close()
+		}
+		came <- err
+	}()
+	select {
+	case <-came:
+	case <-time.After(100 * turnsWait):
+		t.Error("it waits at a pipe")
+	}
 }
 
 // Another process compares on the device: a candidate's runs are compared beside it, and nothing is timed before it has left.

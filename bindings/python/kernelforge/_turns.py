@@ -2,7 +2,8 @@
 
 Two searches on one device would else find each other in their times. It owns where the two files of a device lie, and locks them as go/judge/turns.go
 does: who wants to be alone takes the door and then waits for those in the room; whoever comes later waits at the door. The system gives both back when a
-process ends. It refuses to wait for ever: after a minute the device is used as one that strangers use. Programs that know nothing of this are not kept away.
+process ends. It refuses to wait for ever: after a minute the device is used as one that strangers use, and each wait in vain halves the next, until a
+turn is had. Programs that know nothing of this are not kept away.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -20,29 +22,52 @@ from ._place import Place
 _FOLDERS = ("/run/lock", "/tmp")  # the same for every user of the machine
 _PAUSE_S = 0.0005
 _LIMIT_S = 60.0
+_LEAST_S = 0.01
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # another user's pipe is not waited at
+_in_vain: dict[str, int] = {}  # by device: waits in a row
 _of_thread = threading.local()  # `how`: what it holds
+
+
+class _InVain(Exception):
+    """A lock was not had in time."""
 
 
 def path(place: Place) -> str:
     """Return what the names of a device's two files begin with, and make the files; "" on the host, and where they cannot be made."""
     if not place.cuda:
         return ""
-    for folder in _FOLDERS:
+    # Not where only some may write: root, who may everywhere, would find itself alone there.
+    for folder in sorted(_FOLDERS, key=lambda f: not _everybodys(f)):
         begin = Path(folder) / f"kernelforge-{place.uuid()}"
         if all(_there(Path(f"{begin}.{end}")) for end in ("door", "room")):
             return str(begin)
     return ""
 
 
-def _there(file: Path) -> bool:
-    """Return whether a file is there to be locked; it may be another user's, who needs no more than to read it."""
-    with contextlib.suppress(FileExistsError, OSError):
-        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDONLY | os.O_CLOEXEC, 0o644))
+def _everybodys(folder: str) -> bool:
+    """Return whether every user may make files in a folder."""
     try:
-        os.close(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC))
+        return bool(os.stat(folder).st_mode & stat.S_IWOTH)
     except OSError:
         return False
-    return True
+
+
+def _there(file: Path) -> bool:
+    """Return whether a file is there to be locked; it may be another user's, who needs no more than to read it."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(file, os.O_CREAT | os.O_EXCL | _OPEN, 0o644)
+        try:
+            os.fchmod(descriptor, 0o644)  # whatever this user's umask
+        finally:
+            os.close(descriptor)
+    try:
+        descriptor = os.open(file, _OPEN)
+    except OSError:
+        return False
+    try:
+        return stat.S_ISREG(os.fstat(descriptor).st_mode)
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -79,10 +104,15 @@ def _entered(place: Place, how: int) -> Iterator[None]:
     begin = path(place)
     with contextlib.ExitStack() as room:
         if begin:
-            with contextlib.suppress(OSError, TimeoutError), contextlib.ExitStack() as door:
-                until = time.monotonic() + _LIMIT_S
-                _lock(door, f"{begin}.door", fcntl.LOCK_EX, until)
-                _lock(room, f"{begin}.room", how, until)
+            before = _in_vain.get(begin, 0)
+            try:
+                with contextlib.suppress(OSError), contextlib.ExitStack() as door:
+                    until = time.monotonic() + max(_LIMIT_S / 2**before, _LEAST_S)
+                    _lock(door, f"{begin}.door", fcntl.LOCK_EX, until)
+                    _lock(room, f"{begin}.room", how, until)
+                    _in_vain.pop(begin, None)
+            except _InVain:
+                _in_vain[begin] = before + 1
         _of_thread.how = how
         try:
             yield
@@ -91,7 +121,7 @@ def _entered(place: Place, how: int) -> Iterator[None]:
 
 
 def _lock(held: contextlib.ExitStack, file: str, how: int, until: float) -> None:
-    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = os.open(file, _OPEN)
     held.callback(os.close, descriptor)
     while True:
         try:
@@ -101,5 +131,5 @@ def _lock(held: contextlib.ExitStack, file: str, how: int, until: float) -> None
             return
         except BlockingIOError:
             if time.monotonic() > until:
-                raise TimeoutError from None
+                raise _InVain from None
             time.sleep(_PAUSE_S)

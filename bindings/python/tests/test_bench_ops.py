@@ -280,3 +280,12 @@ def test_served_rows_are_measured_again_from_their_packs(bench, run, tmp_path, c
     assert two["recheck_ratio"] is None and two["recheck_why"]
     assert "recheck_made" not in rows["pool float32"], "it was not served"
     assert (tmp_path / "r.svg").exists()
+
+
+def test_a_result_tells_its_command_without_places_and_so_that_a_shell_takes_it(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCH))
+    from resumed import said
+
+    words = ["--out", "/tmp/a.json", "--home=/tmp/b", "--only", "softmax dim1*", "--commit=abc", "--lanes=3"]
+    assert said("ops", words) == "python bench/ops.py --only 'softmax dim1*' --lanes=3"
+    assert said("ops", []) == "python bench/ops.py"

@@ -2,13 +2,16 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from kernelforge import cli
+from kernelforge.cli import redteam
 from kernelforge.errors import UsageFault
 from kernelforge.redteam import run as corpus
 from kernelforge.redteam.calls import CALLS
@@ -188,3 +191,44 @@ def test_processes_side_by_side_judge_parts_and_a_host_has_none(monkeypatch, tmp
         assert done.returncode == 0, done.stderr
     assert cli.main([*arguments, "--budget-s", "0.01"]) == 0  # nothing is left
     assert json.loads(capsys.readouterr().out)["left"] == []
+    monkeypatch.setattr(redteam, "_parts", lambda args: [])  # processes that end before they judge anything
+    assert cli.main([*arguments, "--fresh", "--jobs", "2", "--budget-s", "0.001"]) == 6
+    assert json.loads(capsys.readouterr().out)["left"]  # what was saved before is not what they have judged
+
+
+def test_processes_side_by_side_are_told_of_a_ctrl_c_once_and_end_their_work(tmp_path):
+    """Each says when it is there, and ends what it has begun, which takes a moment; the last hears nothing and is killed."""
+    told = """
+import pathlib, signal, sys, time
+heard = []
+signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+pathlib.Path(sys.argv[1] + ".there").touch()
+while not heard:
+    time.sleep(0.01)
+time.sleep(0.5)
+pathlib.Path(sys.argv[1]).write_text(str(len(heard)))
+"""
+    deaf = "import pathlib, signal, sys, time; signal.signal(signal.SIGINT, signal.SIG_IGN); pathlib.Path(sys.argv[1] + '.there').touch(); time.sleep(600)"
+    caller = f"""
+import sys
+from kernelforge.cli import redteam
+redteam._END_S = 2
+redteam._side_by_side([[sys.executable, "-c", code, f"{tmp_path}/{{i}}"] for i, code in enumerate({[told, told, deaf]!r})])
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", caller], process_group=0, stderr=subprocess.PIPE, text=True
+    )
+    until = time.monotonic() + 60
+    while len(list(tmp_path.glob("*.there"))) < 3:
+        assert time.monotonic() < until and process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    assert "KeyboardInterrupt" in process.communicate(timeout=30)[1]
+    assert [(tmp_path / str(i)).read_text() for i in range(2)] == ["1", "1"]
+
+
+def test_what_is_forgotten_is_judged_anew_and_the_rest_is_kept(tmp_path):
+    saved, judge = tmp_path / "results.json", corpus.identity()
+    corpus._save(saved, judge, {n: {"name": n} for n in ("a", "b", "c")})
+    corpus.forget(saved, ["a", "c", "never judged"])
+    assert set(corpus._load(saved, judge)) == {"b"}

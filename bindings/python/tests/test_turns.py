@@ -81,10 +81,60 @@ def test_one_who_is_stopped_keeps_others_for_a_limited_time(device, monkeypatch)
         child.wait()
 
 
-def test_a_link_is_no_file_of_a_device(tmp_path):
+def test_waits_in_vain_get_shorter_until_a_turn_is_had(device, monkeypatch):
+    monkeypatch.setattr(_turns, "_LIMIT_S", 0.4)
+    child = held(device, "alone")
+    try:
+        os.kill(child.pid, signal.SIGSTOP)
+        began = time.monotonic()
+        for _ in range(20):
+            with _turns.beside(HOST):
+                pass
+        assert 0.4 <= time.monotonic() - began < 4  # 8 s, were each of them as long
+    finally:
+        child.kill()
+        child.wait()
+    with _turns.beside(HOST):
+        pass
+    child = held(device, "alone")
+    try:
+        began = time.monotonic()
+        with _turns.beside(HOST):
+            assert time.monotonic() - began >= 0.4
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_link_and_a_pipe_are_no_files_of_a_device(tmp_path):
     (tmp_path / "aim").write_text("")
     (tmp_path / "link.door").symlink_to(tmp_path / "aim")
     assert not _turns._there(tmp_path / "link.door")
+    os.mkfifo(tmp_path / "pipe.door")
+    came = threading.Event()
+
+    def look():
+        if not _turns._there(tmp_path / "pipe.door"):
+            came.set()
+
+    threading.Thread(target=look, daemon=True).start()
+    assert came.wait(10)  # another user's pipe is not waited at
+
+
+def test_users_of_any_umask_find_the_same_files(tmp_path, monkeypatch):
+    some, everybodys = tmp_path / "some", tmp_path / "everybodys"
+    some.mkdir(0o755)
+    everybodys.mkdir()
+    everybodys.chmod(0o1777)
+    monkeypatch.setattr(_turns, "_FOLDERS", (str(some), str(everybodys)))
+    monkeypatch.setattr(Place, "uuid", lambda self: f"GPU-{self.ordinal}")
+    before = os.umask(0o077)
+    try:
+        begin = _turns.path(Place(0))
+    finally:
+        os.umask(before)
+    assert begin == str(everybodys / "kernelforge-GPU-0")  # root could write to the first, others could not
+    assert {p.stat().st_mode & 0o777 for p in everybodys.iterdir()} == {0o644}
 
 
 def test_the_host_takes_no_turns_and_devices_have_files_of_their_own(tmp_path, monkeypatch):

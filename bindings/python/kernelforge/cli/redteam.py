@@ -6,9 +6,12 @@ Exit code 4 when a bad kernel survived or a good one was refused, 6 when the bud
 from __future__ import annotations
 
 import argparse
+import contextlib
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from .. import _settings
@@ -16,6 +19,8 @@ from .._child import end_with_parent
 from .._report import table
 from ..errors import UsageFault
 from . import options
+
+_END_S = 10.0  # for a process that was told of a Ctrl-C
 
 
 def add(p: argparse.ArgumentParser) -> None:
@@ -48,7 +53,10 @@ def add(p: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..redteam.run import chosen, files, redteam
+    k, n = map(int, args.part.split("/"))
+    if n > 1:
+        end_with_parent()  # before anything that takes time
+    from ..redteam.run import chosen, files, forget, redteam
 
     if args.list:
         found = chosen(files(args.target), args.only, args.sample, args.seed)
@@ -56,14 +64,13 @@ def run(args: argparse.Namespace) -> int:
         options.emit(args, {"files": found}, "\n".join(table(["file", "kind", "call", "gate"], rows)))
         return 0
     place = _place(args)
-    k, n = map(int, args.part.split("/"))
-    if n > 1:
-        end_with_parent()
-    left = args.budget_s
+    left, saved = args.budget_s, _settings.read().data / f"redteam-{args.target}-{args.seed}.json"
     if args.jobs > 1:
-        began = time.monotonic()
-        _side_by_side(args)
-        args.fresh = False  # what they have judged is
+        began, commands = time.monotonic(), _parts(args)
+        if args.fresh:  # once for all of them: what one of them leaves must not be taken for judged
+            forget(saved, [f["name"] for f in chosen(files(args.target), args.only, args.sample, args.seed)])
+            args.fresh = False
+        _side_by_side(commands)
         left = None if left is None else max(left - (time.monotonic() - began), 1e-3)
     found_all = redteam(
         args.target,
@@ -73,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         part=(k, n),
         budget_s=left,
         place=place,
-        saved=_settings.read().data / f"redteam-{args.target}-{args.seed}.json",
+        saved=saved,
         fresh=args.fresh,
         tell=None if args.json else _tell,
     )
@@ -83,28 +90,37 @@ def run(args: argparse.Namespace) -> int:
     return 6 if found_all["left"] else 0
 
 
-def _side_by_side(args: argparse.Namespace) -> None:
-    """Have the corpus judged in parts by processes of this program, which save what they find; what one has left is judged by the caller."""
+def _parts(args: argparse.Namespace) -> list[list[str]]:
+    """Return the commands of this program that judge the corpus in parts."""
     if args.target == "host":
         raise UsageFault(
             f"judge the corpus of the host with --jobs {args.jobs}: what is timed there would be timed beside other work",
             hint="leave --jobs out",
         )
     command = [sys.executable, "-m", "kernelforge", "redteam", "--json", "--target", args.target]
-    command += ["--device", args.device, "--only", args.only, "--seed", str(args.seed)]
+    command += [f"--device={args.device}", f"--only={args.only}", "--seed", str(args.seed)]
     command += ["--sample", str(args.sample)] if args.sample else []
     command += ["--budget-s", str(args.budget_s)] if args.budget_s else []
-    command += ["--fresh"] if args.fresh else []
-    parts = [
-        subprocess.Popen([*command, "--part", f"{k}/{args.jobs}"], stdout=subprocess.DEVNULL)
-        for k in range(1, args.jobs + 1)
-    ]
+    return [[*command, "--part", f"{k}/{args.jobs}"] for k in range(1, args.jobs + 1)]
+
+
+def _side_by_side(commands: Sequence[Sequence[str]]) -> None:
+    """Run processes, which save what they find, until all have ended. What one has left, however it ended, is judged by the caller.
+
+    They do not hear the Ctrl-C of a terminal: each is told of it once, here, and has some seconds to end what it has started.
+    """
+    parts = [subprocess.Popen(c, stdout=subprocess.DEVNULL, process_group=0) for c in commands]
     try:
         for part in parts:
             part.wait()
-    except BaseException:  # a Ctrl-C comes to them, too; they save and end
+    except BaseException:
         for part in parts:
-            part.terminate()
+            part.send_signal(signal.SIGINT)
+        until = time.monotonic() + _END_S
+        for part in parts:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                part.wait(max(until - time.monotonic(), 0))
+            part.kill()
             part.wait()
         raise
 

@@ -5,6 +5,7 @@ It owns selection, resume and the summary. It refuses to judge and to read corpu
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import fnmatch
 import hashlib
@@ -12,7 +13,7 @@ import json
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -293,6 +294,13 @@ def summary(results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
+def forget(path: Path, names: Iterable[str]) -> None:
+    """Drop what is saved of some files: they are then judged anew by whoever goes on, and once."""
+    gone, judge = set(names), identity()
+    with _locked(path):
+        _replace(path, judge, {n: r for n, r in _load(path, judge).items() if n not in gone})
+
+
 def _load(path: Path | None, judge: str) -> dict[str, Result]:
     if path is None or not path.exists():
         return {}
@@ -307,10 +315,16 @@ def _load(path: Path | None, judge: str) -> dict[str, Result]:
 
 def _save(path: Path, judge: str, results: dict[str, Result]) -> None:
     """Save results beside those that another run over other files has saved meanwhile."""
+    with _locked(path):
+        _replace(path, judge, {**_load(path, judge), **results})
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        _replace(path, judge, {**_load(path, judge), **results})
+        yield
 
 
 def _replace(path: Path, judge: str, results: dict[str, Result]) -> None:
