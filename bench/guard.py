@@ -23,13 +23,14 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
 import resumed
 
 sys.path.insert(0, str(Path(__file__).parent))
+from guard_children import Children
 from guard_result import Result
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -158,31 +159,37 @@ def fuzz(result: Result, args: argparse.Namespace, command: Sequence[str]) -> No
         RuntimeError: a child that does not come to its first call, or too many that crash.
     """
     began, before = time.monotonic(), result.data["seconds"]
-    lanes = range(len(result.data["next"]))
+    lanes, children = range(len(result.data["next"])), Children()
 
     def tick() -> bool:
         result.data["seconds"] = round(before + time.monotonic() - began, 1)
         return time.monotonic() - began >= args.budget_s
 
     with ThreadPoolExecutor(len(lanes)) as pool:
-        ends = [pool.submit(_lane, result, args, command, lane, tick) for lane in lanes]
-    result.save(now=True)
+        ends = [pool.submit(_lane, result, args, command, lane, tick, children) for lane in lanes]
+        try:
+            wait(ends)
+        except BaseException:  # a Ctrl-C
+            children.end()
+            raise
+        finally:
+            result.save(now=True)
     for end in ends:
         end.result()
 
 
 def _lane(
-    result: Result, args: argparse.Namespace, command: Sequence[str], lane: int, over: Callable[[], bool]
+    result: Result,
+    args: argparse.Namespace,
+    command: Sequence[str],
+    lane: int,
+    over: Callable[[], bool],
+    children: Children,
 ) -> None:
     """Make every n-th call, one child after the other."""
     while result.data["next"][lane] < args.calls and not over():
-        child = subprocess.Popen(
-            [*command, "--first", str(result.data["next"][lane]), "--step", str(len(result.data["next"]))],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-        )
+        step = str(len(result.data["next"]))
+        child = children.begin([*command, "--first", str(result.data["next"][lane]), "--step", step])
         talk: list[str] = []
         threading.Thread(target=lambda c=child, t=talk: t.extend(c.stderr), daemon=True).start()
         at: dict[str, Any] = {"begin": -1}
@@ -203,7 +210,7 @@ def _lane(
             if child.poll() is None and (hung or late or sys.exc_info()[0]):
                 child.kill()
             code = child.wait()
-        if late or (code == 0 and not hung):
+        if late or children.ended or (code == 0 and not hung):
             return
         tail = " | ".join(t.strip() for t in talk[-12:])
         if at["begin"] < 0:
@@ -222,7 +229,11 @@ def eagers_own(args: argparse.Namespace, command: Sequence[str]) -> bool:
     mapped."""
     apart = [{}, {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}] if args.target == "cuda" else [{}]
     return any(
-        ended(subprocess.run(command, capture_output=True, check=False, env=os.environ | more).returncode)
+        ended(
+            subprocess.run(
+                command, capture_output=True, check=False, env=os.environ | more, process_group=0
+            ).returncode
+        )
         for more in apart
     )
 

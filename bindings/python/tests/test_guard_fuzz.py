@@ -3,7 +3,10 @@
 import importlib.util
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -248,3 +251,40 @@ def test_a_child_that_never_begins_is_an_error_and_no_crash(guard, tmp_path):
     with pytest.raises(RuntimeError, match="ended with code 3 before its next call"):
         guard.fuzz(result, args, [sys.executable, "-c", "raise SystemExit(3)"])
     assert result.data["crashes"] == 0
+
+
+def test_a_ctrl_c_ends_every_lane_and_is_no_crash(tmp_path):
+    """Their children do not hear it, are ended, and what they were about is made again."""
+    child, there = tmp_path / "child.py", tmp_path / "there"
+    there.mkdir()
+    child.write_text(
+        CHILD.replace("n == 4", "n == 1").replace(
+            "        time.sleep(60)", f"        open(f'{there}/{{os.getpid()}}', 'w'); time.sleep(600)"
+        )
+    )
+    caller = f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(BENCH)!r})
+import guard
+args = guard.parser().parse_args(["--calls", "6", "--jobs", "2"])
+result = guard.Result(Path({str(tmp_path / "r.json")!r}), {{"seed": 1, "target": "host", "jobs": 2, "build": "x"}}, fresh=True)
+guard.fuzz(result, args, [sys.executable, {str(child)!r}])
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", caller], process_group=0, stderr=subprocess.PIPE, text=True
+    )
+    until = time.monotonic() + 120
+    while len(list(there.iterdir())) < 2:
+        assert time.monotonic() < until and process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    try:
+        assert "KeyboardInterrupt" in process.communicate(timeout=30)[1]
+    finally:
+        process.kill()
+    data = json.loads((tmp_path / "r.json").read_text())
+    assert (data["crashes"], data["eager_crashes"], data["failures"], data["next"]) == (0, 0, [], [2, 1])
+    for one in there.iterdir():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(one.name), 0)
