@@ -35,6 +35,9 @@ type counting struct {
 	why    string // it is asked no more
 }
 
+// errNoTurn ends a count whose time others on the device took, before anything ran under ncu: neither ncu nor the candidate is the reason.
+var errNoTurn = errors.New("other processes used the device all the time")
+
 // notPermitted is how ncu says that the driver keeps counters to administrators (its documentation, "ERR_NVGPUCTRPERM").
 const notPermitted = "ERR_NVGPUCTRPERM"
 
@@ -111,6 +114,9 @@ func (j *Judge) Count(ctx context.Context, c *card.Card, candidate card.Candidat
 		return found, nil
 	case refused != "":
 		found.Why = refused
+	case errors.Is(err, errNoTurn):
+		found.Why = err.Error()
+		return found, nil
 	case within.Err() != nil:
 		found.Why = fmt.Sprintf("it took longer than %g s under ncu", j.patience.count.Seconds())
 	case err != nil:
@@ -164,6 +170,9 @@ func (j *Judge) runOnce(ctx context.Context, w runner, c *card.Card, open *opene
 		return err
 	}
 	defer j.turns.alone(ctx)() // counters of the memory are the device's, whoever uses it
+	if ctx.Err() != nil {
+		return errNoTurn
+	}
 	_, err = w.Run(ctx, j.patience.count, kernel, slotsOf(run.cases[0].Slots), worker.NoDirt, 0)
 	return err
 }

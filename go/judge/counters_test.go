@@ -164,6 +164,31 @@ func TestNCUThatWorkedIsAskedAgain(t *testing.T) {
 	}
 }
 
+// Time that other processes take on the device says nothing of ncu: it is asked again.
+func TestWhoWaitsForTheDeviceDoesNotGiveNCUUp(t *testing.T) {
+	b := onFakeDevice(t, nil)
+	program := withNCU(t, b, runsBelow, ncuPage, "")
+	b.open(t)
+	right := deviceCandidate(deviceKernel("y[i] = (x[i] > 0 || x[i] != x[i]) ? x[i] : 0.0f;"))
+	path := aDevice(t)
+	b.judge.turns, b.judge.patience.count = newTurns(path), 2*time.Second
+	leave := newTurns(path).alone(t.Context())
+	for range mostInVain + 1 {
+		found, err := b.judge.Count(t.Context(), b.card, right)
+		if err != nil || found.Why != errNoTurn.Error() {
+			t.Errorf("found %+v, %v (expected that others used the device)", found, err)
+		}
+	}
+	leave()
+	b.judge.patience.count = time.Minute
+	if found, err := b.judge.Count(t.Context(), b.card, right); err != nil || len(found.Kernels) != 1 {
+		t.Errorf("found %+v, %v (expected counters)", found, err)
+	}
+	if asked, _ := os.ReadFile(program + ".asked"); strings.Count(string(asked), "--csv") != mostInVain+2 {
+		t.Errorf("ncu was asked %q (expected %d times)", asked, mostInVain+2)
+	}
+}
+
 func TestCountingEndsWithTheStudy(t *testing.T) {
 	b := onFakeDevice(t, nil)
 	withNCU(t, b, "sleep 600; ended=0", "", "")

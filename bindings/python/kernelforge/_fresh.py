@@ -69,11 +69,18 @@ class Ahead:
         self.begin()
         try:
             yield
-        finally:
-            if not self._settled:
-                self._settled = True
-                # One that does not come so far is none: what hindered it may be over when it is needed, or is told then.
-                self._waiting = [c for c in self._waiting if _says(c, "torch", silence)]
+        except Exception:
+            self._settle(silence)
+            raise
+        self._settle(
+            silence
+        )  # not after Ctrl-C or SIGTERM, which nothing may keep waiting: they end with their owner
+
+    def _settle(self, silence: float) -> None:
+        if not self._settled:
+            self._settled = True
+            # One that does not come so far is none: what hindered it may be over when it is needed, or is told then.
+            self._waiting = [c for c in self._waiting if _says(c, "torch", silence)]
 
     def take(self, processes: int, threads: int) -> list[Child]:
         """Give so many of those that wait, where they are what would be started now. threads: that torch may use."""

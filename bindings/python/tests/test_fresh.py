@@ -15,6 +15,7 @@ import torch
 
 import packs
 from kernelforge import _fresh, _search
+from kernelforge._interrupts import Terminated
 from kernelforge._job import Job
 from kernelforge._place import HOST, Place
 from kernelforge.referee import Referee, ruler
@@ -188,6 +189,28 @@ def test_what_waits_ends_with_its_owner_and_where_it_is_not_wanted_nothing_start
     with _fresh.Ahead(0, 1) as ahead, ahead.settled():
         pass
     assert len(scripted) == 2
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, Terminated])
+def test_who_is_interrupted_does_not_wait_for_them_to_start(monkeypatch, end):
+    started: list[_fresh.Child] = []
+    monkeypatch.setattr(
+        _fresh,
+        "_start",
+        lambda threads: (
+            started.append(_fresh.Child(["-S", "-c", "import time; time.sleep(600)"], {})) or started[-1]
+        ),
+    )
+    with pytest.raises(end), _fresh.Ahead(2, 1) as ahead, ahead.settled(silence=3.0):
+        raise end
+    assert [c._late.is_set() for c in started] == [
+        False,
+        False,
+    ]  # nobody waited until they were killed for their silence
+    assert [c.ended() for c in started] == [True, True]
+    with pytest.raises(ValueError), _fresh.Ahead(1, 1) as ahead, ahead.settled(silence=0.2):
+        raise ValueError  # a card that cannot be prepared: the next one is, and nothing may be timed beside their start
+    assert started[-1]._late.is_set()
 
 
 def test_a_referee_has_real_ones_wait_from_when_it_expects_winners_until_it_is_left(tmp_path, monkeypatch):

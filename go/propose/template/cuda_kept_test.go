@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kernelforge/kernelforge/go/card"
+	"github.com/kernelforge/kernelforge/go/cuda"
 	"github.com/kernelforge/kernelforge/go/propose"
 )
 
@@ -135,6 +136,24 @@ func TestTeamsWaitOnlyForBlocksThatRun(t *testing.T) {
 		kernel := candidate.Spec.Kernels[0]
 		if !kernel.Cooperative || !candidate.Spec.Workspaces[1].Zeroed || len(kernel.Grid[0]) > 1024 {
 			t.Errorf("%v: cooperative %v, words zeroed %v, a grid of %d bytes", point, kernel.Cooperative, candidate.Spec.Workspaces[1].Zeroed, len(kernel.Grid[0]))
+		}
+	}
+}
+
+// A block of columns joins its threads' parts twice where exponentials are made once, in the same shared memory: beside it there is what a block folds in.
+func TestColumnsJoinInTheSameMemory(t *testing.T) {
+	pool := compiler(t, "sm_90a")
+	for _, dtype := range []string{"float16", "float32"} {
+		c := onCuda(typed(dtype, softmaxCall(1, 2, 64, 1024, 1024)))
+		p := Point{"THREADS": 512, "ACROSS": 32, "VEC": 4}
+		candidate, err := Make(cudaSoftmaxColumns{}, c, h200, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		usage, err := cuda.Usage(compiled(t, pool, candidate))
+		const parts = 512 / 32 * 32 * 4 * 8
+		if err != nil || candidate.Spec.Constants["HOLD"] != "1" || len(usage) != 1 || usage[0].SharedBytes > parts+foldBytes {
+			t.Errorf("%s at %v: %v, %v, %v (expected rows in registers and at most %d bytes of shared memory)", dtype, p, usage, err, candidate.Spec.Constants, parts+foldBytes)
 		}
 	}
 }

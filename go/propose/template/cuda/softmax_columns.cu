@@ -31,10 +31,9 @@ template <int U> KF_INLINE void batch(const IN* p, int64_t step, bool aligned, P
     part[e] = Join()(part[e], Part{most, total<U>(sum)});
   }
 }
-// Joins the parts of the threads of each column.
-template <class Fold> KF_INLINE void join(Part (&part)[VEC], Fold fold) {
+// Joins the parts of the threads of each column. kept: shared memory, the same for each join of a kernel (one of its own would be one a fold).
+template <class Fold> KF_INLINE void join(Part (&part)[VEC], Part (&kept)[LINES][ACROSS * VEC], Fold fold) {
   const int column = threadIdx.x % ACROSS, warp = threadIdx.x / 32;
-  __shared__ Part kept[LINES][ACROSS * VEC];
 #pragma unroll
   for (int e = 0; e < VEC; ++e) {
 #pragma unroll
@@ -61,6 +60,7 @@ KF_KERNEL(THREADS) void kf_main(
   const int64_t from = int64_t(outer) * n * inner + (valid ? column : 0);
   const IN* p = x + from;
   OUT* o = out + from;
+  __shared__ Part kept[LINES][ACROSS * VEC];
   Part part[VEC];
 #pragma unroll
   for (int e = 0; e < VEC; ++e) part[e] = nothing();
@@ -76,7 +76,7 @@ KF_KERNEL(THREADS) void kf_main(
     for (int e = 0; e < VEC; ++e)
 #pragma unroll
       for (int i = 0; i < ITEMS; ++i) part[e].most = most_of(part[e].most, v[i][e]);
-    if constexpr (FLOAT) join(part, [](Part a, Part b) { return Part{most_of(a.most, b.most), A(0)}; });
+    if constexpr (FLOAT) join(part, kept, [](Part a, Part b) { return Part{most_of(a.most, b.most), A(0)}; });
 #pragma unroll
     for (int e = 0; e < VEC; ++e) {
       mine[e] = part[e].most;
@@ -88,8 +88,8 @@ KF_KERNEL(THREADS) void kf_main(
         if constexpr (KEEP || FLOAT) v[i][e] = below;
       }
     }
-    if constexpr (FLOAT) join(part, [](Part a, Part b) { return Part{a.most, a.sum + b.sum}; });
-    else join(part, Join());
+    if constexpr (FLOAT) join(part, kept, [](Part a, Part b) { return Part{a.most, a.sum + b.sum}; });
+    else join(part, kept, Join());
     if (!valid) return;
 #pragma unroll
     for (int e = 0; e < VEC; ++e) {
@@ -116,7 +116,7 @@ KF_KERNEL(THREADS) void kf_main(
     int d = valid ? first : n;
     for (; d + (BATCH - 1) * DOWN < n; d += BATCH * DOWN) batch<BATCH>(p + int64_t(d) * inner, step, aligned, part);
     for (; d < n; d += DOWN) batch<1>(p + int64_t(d) * inner, step, aligned, part);
-    join(part, Join());
+    join(part, kept, Join());
     if (!valid) return;
     for (int d = first; d < n; d += DOWN) {
       kf_vec<A, VEC> v = get<VEC>(p + int64_t(d) * inner, aligned);
