@@ -30,6 +30,7 @@ from ops_time import Late, Way, boxed
 
 import kernelforge
 from kernelforge import _ext, _roof, _studies, _turns
+from kernelforge._child import end_with_parent
 from kernelforge._place import Place, place_of
 from kernelforge.errors import KernelForgeError
 
@@ -354,6 +355,7 @@ def measured(measure: Measure, case: Case, without: list[str], say: Callable[...
 
 
 def main() -> int:
+    end_with_parent()  # else a search would go on, in turns with the next run's
     settings = json.loads(sys.argv[1])
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # compilers print

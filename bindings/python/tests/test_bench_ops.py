@@ -1,7 +1,13 @@
 """bench/ops.py: its table of cases, how it goes on, and small runs of the real path on the host."""
 
+import contextlib
 import csv
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -254,6 +260,33 @@ def test_a_case_that_hangs_is_ended(run):
     (r,) = run(*FEW, "--only", "hang", "--case-s", "2").values()
     # It says where it hangs: by the words of faulthandler, from the innermost frame on.
     assert "no answer within 2 s (in " in r["why"]["eager_us"] and r["eager_us"] is None
+
+
+def test_a_child_ends_with_a_bench_that_is_killed(tmp_path):
+    own, there = tmp_path / "own.py", tmp_path / "there"
+    own.write_text(
+        OWN.replace(
+            "time.sleep(1e6)", f"open({str(there)!r}, 'w').write(f'{{os.getpid()}} '); time.sleep(1e6)"
+        )
+    )
+    files = ["--cases", own, "--out", tmp_path / "r.json", "--home", tmp_path / "h"]
+    command = [sys.executable, BENCH / "ops.py", "--target", "host", *FEW, "--only", "hang", *files]
+    process = subprocess.Popen([str(c) for c in command])
+    until = time.monotonic() + 240
+    while not (there.exists() and there.read_text().endswith(" ")):
+        assert time.monotonic() < until and process.poll() is None
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    child, until = int(there.read_text()), time.monotonic() + 10
+    try:
+        with pytest.raises(ProcessLookupError):
+            while time.monotonic() < until:
+                os.kill(child, 0)
+                time.sleep(0.1)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
 
 
 def test_a_row_has_inductor_and_a_search_of_kernelforge(run):
