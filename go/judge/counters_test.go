@@ -97,6 +97,26 @@ func TestCountersOfEveryKernelAreReadBelowNCU(t *testing.T) {
 	}
 }
 
+// The script writes its page whatever became of the plan, so that this is a test of its own.
+func TestAPlanOfTwoKernelsRunsBelowNCU(t *testing.T) {
+	b := onFakeDevice(t, nil)
+	withNCU(t, b, runsBelow, ncuPage, "")
+	b.open(t)
+	c, v := twoKernels(), heaviestFirst(b.card.Variants)[0]
+	open, err := b.judge.opened(b.card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := b.judge.compile(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := underTools{plan: b.judge.plan(b.card, v, c, open.prepared.Align[v.ID]), image: compiled.Image, cases: open.prepared.Cases[:1]}
+	if page, err := b.judge.underNCU(t.Context(), b.card, open, run); err != nil || page != ncuPage {
+		t.Errorf("%v, %q (expected the page)", err, page)
+	}
+}
+
 func TestWithoutCountersTheReasonIsTold(t *testing.T) {
 	const refused = "==PROF== Connected to process 4711 (/usr/local/bin/kernelforge-worker)\n==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the target device 0. " +
 		"For instructions on enabling permissions and to get more information see https://developer.nvidia.com/ERR_NVGPUCTRPERM\n==PROF== Disconnected from process 4711\n==WARNING== No kernels were profiled.\n"

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 )
 
@@ -50,7 +51,7 @@ const head = "#include <stddef.h>\n#include <stdint.h>\n#include <dlfcn.h>\n#inc
 	"  void* driver = dlopen(getenv(\"KERNELFORGE_LIBCUDA\"), RTLD_NOW | RTLD_NOLOAD);\n" +
 	"  ((void (*)(int))dlsym(driver, \"kf_fake_fault\"))(result);\n}\n"
 
-// Cubin is a made-up cubin for compute capability 9.0 with one kernel, kf_main. parameters are their sizes ("8,8,4"); source is C++ that defines it:
+// Cubin is a made-up cubin for compute capability 9.0 with the kernels of a source. parameters are their sizes ("8,8,4"); source is C++ that defines them:
 // KERNEL(kf_main) { float* y = ARG(float*, 1); ... }. `fault_next(700)` makes the next launch fault on the device.
 func Cubin(t testing.TB, parameters, source string) []byte {
 	t.Helper()
@@ -60,7 +61,13 @@ func Cubin(t testing.TB, parameters, source string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return assemble("arch=90\nkf_main params="+parameters+" shared=0 threads=1024\n", host)
+	var kernels []string
+	info := "arch=90\n"
+	for _, found := range defined.FindAllStringSubmatch(source, -1) {
+		kernels = append(kernels, found[1])
+		info += found[1] + " params=" + parameters + " shared=0 threads=1024\n"
+	}
+	return assemble(kernels, info, host)
 }
 
 func build(t testing.TB, source string, options ...string) {
@@ -76,9 +83,14 @@ func build(t testing.TB, source string, options ...string) {
 	}
 }
 
-// assemble writes the ELF: an empty `.text.kf_main` with its symbol, and the sections that the fake driver reads.
-func assemble(info string, host []byte) []byte {
-	names := []string{"", ".shstrtab", ".strtab", ".symtab", ".text.kf_main", ".kf.info", ".kf.host"}
+var defined = regexp.MustCompile(`KERNEL\((\w+)\)`)
+
+// assemble writes the ELF: an empty `.text.` section and a symbol for each kernel, and the sections that the fake driver reads.
+func assemble(kernels []string, info string, host []byte) []byte {
+	names := []string{"", ".shstrtab", ".strtab", ".symtab", ".kf.info", ".kf.host"}
+	for _, kernel := range kernels {
+		names = append(names, ".text."+kernel)
+	}
 	var table bytes.Buffer
 	offsets := make([]uint32, len(names))
 	for i, name := range names {
@@ -87,9 +99,15 @@ func assemble(info string, host []byte) []byte {
 	}
 	var symbols bytes.Buffer
 	write(&symbols, elf.Sym64{})
-	write(&symbols, elf.Sym64{Name: 1, Info: elf.ST_INFO(elf.STB_GLOBAL, elf.STT_FUNC), Shndx: 4})
-	contents := [][]byte{nil, table.Bytes(), []byte("\x00kf_main\x00"), symbols.Bytes(), make([]byte, 16), []byte(info), host}
-	types := []elf.SectionType{elf.SHT_NULL, elf.SHT_STRTAB, elf.SHT_STRTAB, elf.SHT_SYMTAB, elf.SHT_PROGBITS, elf.SHT_PROGBITS, elf.SHT_PROGBITS}
+	texts := []byte{0}
+	contents := [][]byte{nil, table.Bytes(), nil, nil, []byte(info), host}
+	types := []elf.SectionType{elf.SHT_NULL, elf.SHT_STRTAB, elf.SHT_STRTAB, elf.SHT_SYMTAB, elf.SHT_PROGBITS, elf.SHT_PROGBITS}
+	for _, kernel := range kernels {
+		write(&symbols, elf.Sym64{Name: uint32(len(texts)), Info: elf.ST_INFO(elf.STB_GLOBAL, elf.STT_FUNC), Shndx: uint16(len(contents))})
+		texts = append(texts, kernel+"\x00"...)
+		contents, types = append(contents, make([]byte, 16)), append(types, elf.SHT_PROGBITS)
+	}
+	contents[2], contents[3] = texts, symbols.Bytes()
 	header := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: 190, Version: 1, Ehsize: 64, Shentsize: 64, Shnum: uint16(len(names)), Shstrndx: 1}
 	copy(header.Ident[:], elf.ELFMAG)
 	header.Ident[elf.EI_CLASS], header.Ident[elf.EI_DATA], header.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1
