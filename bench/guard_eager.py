@@ -1,6 +1,7 @@
 """What of eager's own the guard fuzz cannot hold anybody to: calls whose values are chance in eager itself, and calls that break torch.
 
-It refuses to say more: errors, types, strides and memory of a call of the first kind are compared like those of any other (guard_check.py). One of the
+It refuses to say more: errors, types, strides and memory of a call of the first kind are compared like those of any other (guard_check.py),
+but for memory beside the elements where `is_not_looked_at`. One of the
 second kind is not made: what comes of it, the process's end included, depends on what lies beside the call's memory, and may come to calls after it.
 Each rule is what torch does alone, without kernelforge (test_guard_eager.py shows it in processes of their own).
 """
@@ -71,14 +72,15 @@ def undefined(draft: Draft) -> bool:
         for rule in (
             _reads_past_a_parameter,
             _writes_what_it_reads,
-            _is_not_looked_at,
+            is_not_looked_at,
             _goes_back_by_unwritten,
         )
     )
 
 
-def _is_not_looked_at(draft: Draft) -> bool:
-    """Another call than torch's own to what stands before cuDNN: types, sizes and numbers that do not fit together are read as they come."""
+def is_not_looked_at(draft: Draft) -> bool:
+    """Another call than torch's own to what stands before cuDNN: types, sizes and numbers that do not fit together are read as they come,
+    and written: memory beside the elements is not eager's to keep either."""
     return "cudnn_convolution" in draft.call["overload"] and bool(draft.notes)
 
 

@@ -84,6 +84,8 @@ def test_a_plan_behind_a_quantized_call_may_be_a_step_off(guard):
     steps = torch.tensor([6, 7], dtype=torch.uint8)
     assert judge(0, steps, torch.tensor([7, 7], dtype=torch.uint8)) == ""
     assert judge(0, steps, torch.tensor([6, 9], dtype=torch.uint8)) == "beyond a step"
+    for indices in (torch.tensor([6, 7]), torch.tensor([True, False])):  # an index, or a truth, has no steps
+        assert judge(0, indices, indices.flip(0)) == "beyond a few roundings"
     draft.notes.clear()
     assert judge(0, steps, torch.tensor([7, 7], dtype=torch.uint8)) == "beyond a few roundings"
 

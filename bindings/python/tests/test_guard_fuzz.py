@@ -140,7 +140,10 @@ def test_differences_of_every_kind_are_told(guard):
     assert "the bits of a zero" in _differs(run(x * torch.tensor([1, 1, -1])), run(x), run(x), None)
     assert "value 0 differs" in _differs(run(x + 1), run(x), run(x), None)
     assert _differs(run(x + 1), run(x), run(x), None, lambda v: True) == ""
-    assert "memory beside" in _differs(run(x, torch.ones(3, dtype=torch.uint8)), run(x), run(x), None)
+    written = run(x, torch.ones(3, dtype=torch.uint8))
+    assert "memory beside" in _differs(written, run(x), run(x), None)
+    assert "memory beside" in _differs(written, run(x), run(x), None, lambda v: True)  # values by chance
+    assert _differs(written, run(x), run(x), None, beside=True) == ""
     assert "eager `ValueError: b`" in _differs(
         Run(error="ValueError: a"), Run(error="ValueError: b"), Run(), None
     )
