@@ -61,7 +61,7 @@ var before = []string{"policy", "compile", "image"}
 const sampled = 4
 
 // atLoad are kinds that the image check finds where an image is loaded (csrc), which is after the gates of this test.
-var atLoad = []string{"wrong_entry", "extra_entry", "state_in_constants"}
+var atLoad = []string{"wrong_entry", "extra_entry", "state_in_constants", "huge_local_array"}
 
 // compilesAlone is a judge that has compilers for an H100 and no device: the gates before one are all that it can ask. It is over with the test.
 func compilesAlone(t *testing.T) *Judge {
