@@ -279,13 +279,14 @@ def test_a_search_expects_winners_where_its_forecast_has_candidates(monkeypatch,
     referee = SimpleNamespace(execute=None, expect=lambda: expected.append(True))
     job = Job.__new__(Job)
     job.study, job.bar, job.callers = "s", None, SimpleNamespace(beside=lambda execute: execute)
+    job.asked = SimpleNamespace(fresh=False)
     monkeypatch.setattr(job, "request", dict)
     monkeypatch.setattr(job, "referee", lambda: contextlib.nullcontext(referee))
     monkeypatch.setattr(job, "account", lambda outcome, begin: None)
     monkeypatch.setattr(_search, "opened", lambda *_, **__: contextlib.nullcontext())
     forecast = {"kind": "forecast", "data": {"candidates": candidates, "authors": None}}
 
-    def drive(study, execute, bar, watch):
+    def drive(study, execute, bar, watch, again):
         for event in ({"kind": "run", "data": {"state": "started"}}, forecast):
             watch(event)
 
