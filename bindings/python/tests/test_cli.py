@@ -216,7 +216,7 @@ def test_a_pack_that_is_nowhere_is_told_from_a_folder_that_is_none(tmp_path, cap
 def test_a_profile_leaves_what_takes_nothing_to_an_option(tmp_path):
     model = tmp_path / "small.py"
     model.write_text(
-        "import torch\ndef make():\n    return torch.nn.Linear(512, 512), torch.randn(512, 512)\n"
+        "import torch\ndef make():\n    return torch.nn.Linear(2048, 2048), torch.randn(2048, 2048)\n"
     )
     short, whole = _run("profile", f"{model}:make"), _run("profile", f"{model}:make", "--all")
     assert "addmm" in short.stdout and "rows are not shown" in short.stdout and "--all" in short.stderr

@@ -266,8 +266,9 @@ def test_a_ctrl_c_ends_every_lane_and_is_no_crash(tmp_path):
         )
     )
     caller = f"""
-import sys
+import signal, sys
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it starts in the background ignore it
 sys.path.insert(0, {str(BENCH)!r})
 import guard
 args = guard.parser().parse_args(["--calls", "6", "--jobs", "2"])

@@ -210,8 +210,9 @@ pathlib.Path(sys.argv[1]).write_text(str(len(heard)))
 """
     deaf = "import pathlib, signal, sys, time; signal.signal(signal.SIGINT, signal.SIG_IGN); pathlib.Path(sys.argv[1] + '.there').touch(); time.sleep(600)"
     caller = f"""
-import sys
+import signal, sys
 from kernelforge.cli import redteam
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it starts in the background ignore it
 redteam._END_S = 2
 redteam._side_by_side([[sys.executable, "-c", code, f"{tmp_path}/{{i}}"] for i, code in enumerate({[told, told, deaf]!r})])
 """
