@@ -66,13 +66,14 @@ def checker(target: str, few: bool) -> Any:
 
 
 def work(args: argparse.Namespace) -> int:
-    """Be the child: make the calls from --first on, a line before and after each."""
+    """Be the child: make the calls from --first on. A line before each, one when it is drawn (what calls before it have broken may show there), one after."""
     print(json.dumps({"begin": -1}), flush=True)
     if args.alone is not None:
         return _alone(args)
     made = checker(args.target, args.few_templates)
     for number in range(args.first, args.calls, args.step):
-        print(json.dumps({"begin": number, **made.about(args.seed, number)}), flush=True)
+        print(json.dumps({"begin": number, "overload": made.overload_of(number)}), flush=True)
+        print(json.dumps({"notes": made.notes_of(args.seed, number)}), flush=True)
         try:
             found = made.check(args.seed, number)
         except Exception as e:  # a fault of the check: told, and no crash of what is checked
@@ -200,6 +201,8 @@ def _lane(
                     hung = True
                 elif "begin" in line:
                     at = line
+                elif "done" not in line:
+                    at |= line
                 else:
                     result.add(lane, line, again(args, line["done"]))
                     at = {"begin": -1}

@@ -335,7 +335,10 @@ def offset(draft: Draft) -> None:
 
 
 def shifted(t: torch.Tensor, count: int, whole: bool) -> torch.Tensor:
-    """Return a tensor of the same values and strides that begins `count` bytes behind a multiple of 64."""
+    """Return a tensor of the same values and strides that begins `count` bytes behind a multiple of 64; a quantized one stays where it is, since torch makes
+    none at an address that is broken at its first view."""
+    if t.is_quantized:
+        return t
     size = t.element_size()
     span = extent(t.shape, t.stride())
     flat, most = t.as_strided((span,), (1,)), max(span, t.numel())

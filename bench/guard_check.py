@@ -296,12 +296,9 @@ class Checker:
     def overload_of(self, number: int) -> str:
         return overload_of(self.bases, number)
 
-    def about(self, seed: int, number: int) -> dict[str, Any]:
-        """Return {"overload", "notes"} of a number, for the case that its call ends the process."""
-        return {
-            "overload": self.overload_of(number),
-            "notes": draft_of(self.bases, self.device, seed, number).notes,
-        }
+    def notes_of(self, seed: int, number: int) -> list[str]:
+        """Return what is changed in the call of a number, for the case that it ends the process."""
+        return draft_of(self.bases, self.device, seed, number).notes
 
     def check(self, seed: int, number: int) -> dict[str, Any]:
         """Return what was found: {"overload", "notes", "error", "hits", "reasons": {reason: n}, "wrong": text or ""}."""

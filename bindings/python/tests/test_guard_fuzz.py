@@ -181,6 +181,14 @@ def test_elements_that_share_memory_have_room_for_all_of_them(guard):
     assert guard_changes._rooms[-1].numel() >= 4 * 512
 
 
+def test_a_quantized_tensor_keeps_its_place(guard):
+    """One that torch makes at an address has no quantizer, and its first view ended the process (number 6209 of seed 1, with all templates)."""
+    import guard_changes
+
+    quantized = torch.quantize_per_tensor(torch.randn(4), 0.1, 10, torch.quint8)
+    assert guard_changes.shifted(quantized, 3, whole=False) is quantized
+
+
 # ---- a child that dies ------------------------------------------------------------------------------------------------
 
 CHILD = """
@@ -191,7 +199,9 @@ first, calls = int(sys.argv[sys.argv.index("--first") + 1]), 6
 print(json.dumps({"begin": -1}), flush=True)
 for n in range(first, calls):
     print(json.dumps({"begin": n, "overload": "aten::relu"}), flush=True)
-    if n == 2:
+    if n > 2:
+        print(json.dumps({"notes": ["strides"]}), flush=True)
+    if n == 2:  # while its call is drawn
         os.kill(os.getpid(), 11)
     if n == 4:
         time.sleep(60)
@@ -224,6 +234,7 @@ def test_a_crash_and_a_hang_are_counted_and_the_rest_is_made(guard, tmp_path, mo
     crash, hang = data["failures"]
     assert "ended with code -11" in crash["detail"] and crash["again"].endswith("--seed 9 --only 2")
     assert "no answer in 5 s" in hang["detail"]
+    assert (crash["changes"], hang["changes"]) == ([], ["strides"])
     again = guard.Result(
         tmp_path / "r.json", {"seed": 9, "target": "host", "jobs": 1, "build": "x"}, fresh=False
     )
