@@ -138,15 +138,17 @@ func TestAttendingDropsProposalsThatNobodyMakes(t *testing.T) {
 	c := reluCard("c-00000001", 0.5)
 	killed := tableFor(t)
 	config := configFor(t, path, killed, Settings{Candidates: 6, Width: 3}, c)
+	started := make(chan *Study, 1)
+	killed.before = func(card.Candidate) {
+		if len(killed.judged) == 2 {
+			(<-started).Cancel(true)
+		}
+	}
 	first, err := Start(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	killed.before = func(card.Candidate) {
-		if len(killed.judged) == 2 {
-			first.Cancel(true)
-		}
-	}
+	started <- first
 	drive(t, first, nil)
 	study := attending(t, path, tableFor(t), c)
 	s := guests(t, path)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/propose"
@@ -63,15 +64,22 @@ func TestACallThatHangsHoldsUpNoTemplate(t *testing.T) {
 	}}
 	table := tableFor(t)
 	config := contested(configFor(t, path, table, Settings{Candidates: 20, InFlight: 3}, reluCard("c-00000001", 0.5)), hang)
+	started := make(chan *Study, 1)
+	table.before = func(card.Candidate) {
+		if len(table.judged) == 16 { // with 3 calls that fly, 17 candidates are all that fit
+			for begun := 0; begun < 3; time.Sleep(time.Millisecond) { // a call that was logged may not have come to run yet
+				hang.mutex.Lock()
+				begun = hang.mostFly
+				hang.mutex.Unlock()
+			}
+			(<-started).Cancel(false)
+		}
+	}
 	s, err := Start(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	table.before = func(card.Candidate) {
-		if len(table.judged) == 16 { // with 3 calls that fly, 17 candidates are all that fit
-			s.Cancel(false)
-		}
-	}
+	started <- s
 	if _, last := drive(t, s, nil); last.State != StateDone || last.Error != nil {
 		t.Fatalf("it ended with %+v", last)
 	}
