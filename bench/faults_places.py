@@ -109,14 +109,10 @@ def full(trials: Trials, name: str, where: Callable[[Place], Path]) -> Row:
             filler = fill(where(place))
             v.wait(PATIENCE_S)
             filler.unlink()
-            if (
-                trials.target == "cuda" and v.status == 0
-            ):  # images go to workers by memory: without a finalist no file is made there
-                wrong, took, saw = (
-                    troubles(v, shared),
-                    ending(v, struck),
-                    "nothing was written there any more",
-                )
+            # On a device images go to workers by memory: without a finalist no file is made there.
+            if trials.target == "cuda" and v.status == 0:
+                wrong, took = troubles(v, shared), ending(v, struck)
+                saw = "nothing was written there any more"
             else:
                 wrong, took = ended_with_one_error(v, struck, shared, 5)
                 saw = words(v)
@@ -193,6 +189,14 @@ def pack_full(trials: Trials, name: str) -> Row:
 # ---- a device ------------------------------------------------------------------------------------------------------
 
 
+def kill_workers(v: Victim) -> None:
+    """Kill the workers of a search, its spare one, too."""
+    for key, process in victim.descendants(v.pid).items():
+        if process.startswith("kernelforge-wor") and victim.living({key: ""}):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(key[0], signal.SIGKILL)
+
+
 def driver_missing(trials: Trials, name: str) -> Row:
     """The driver's library goes away while a search runs, and its workers are killed: none can start. With it back the same call goes on."""
     place, candidates, shared = trials.place(), trials.goods(8), victim.shared_memory()
@@ -204,12 +208,7 @@ def driver_missing(trials: Trials, name: str) -> Row:
         v.until(lambda: bool(v.all("verdict")), PATIENCE_S)
         library.unlink()
         struck = time.monotonic()
-        for key, process in victim.descendants(
-            v.pid
-        ).items():  # the spare worker, too; those that start from now on find no driver
-            if process.startswith("kernelforge-wor") and victim.living({key: ""}):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(key[0], signal.SIGKILL)
+        kill_workers(v)  # those that start from now on find no driver
         v.wait(PATIENCE_S)
         wrong, took = ended_with_one_error(v, struck, shared, 5)
         if library.name not in v.said():
@@ -279,9 +278,7 @@ def memory_of_the_worker(trials: Trials, name: str) -> Row:
         v.until(lambda: bool(v.all("verdict")), PATIENCE_S)
         os.kill(holder.pid, signal.SIGUSR1)
         holder.until(lambda: bool(holder.all("holds")), PATIENCE_S)
-        for key, process in victim.descendants(v.pid).items():
-            if process.startswith("kernelforge-wor") and victim.living({key: ""}):
-                os.kill(key[0], signal.SIGKILL)
+        kill_workers(v)
         v.until(lambda: False, 3)
         holder.end()
         freed = time.monotonic()

@@ -73,9 +73,10 @@ def work(args: argparse.Namespace) -> int:
     made = checker(args.target, args.few_templates)
     for number in range(args.first, args.calls, args.step):
         print(json.dumps({"begin": number, "overload": made.overload_of(number)}), flush=True)
-        print(json.dumps({"notes": made.notes_of(args.seed, number)}), flush=True)
         try:
-            found = made.check(args.seed, number)
+            found = made.check(
+                args.seed, number, lambda notes: print(json.dumps({"notes": notes}), flush=True)
+            )
         except Exception as e:  # a fault of the check: told, and no crash of what is checked
             where = traceback.format_exc(limit=-2).strip().replace("\n", " | ")
             found = {

@@ -296,13 +296,15 @@ class Checker:
     def overload_of(self, number: int) -> str:
         return overload_of(self.bases, number)
 
-    def notes_of(self, seed: int, number: int) -> list[str]:
-        """Return what is changed in the call of a number, for the case that it ends the process."""
-        return draft_of(self.bases, self.device, seed, number).notes
+    def check(
+        self, seed: int, number: int, drawn: Callable[[list[str]], None] = lambda _: None
+    ) -> dict[str, Any]:
+        """Return what was found: {"overload", "notes", "error", "hits", "reasons": {reason: n}, "wrong": text or ""}.
 
-    def check(self, seed: int, number: int) -> dict[str, Any]:
-        """Return what was found: {"overload", "notes", "error", "hits", "reasons": {reason: n}, "wrong": text or ""}."""
+        drawn: told what is changed in the call before it is made, for the case that it ends the process.
+        """
         draft = draft_of(self.bases, self.device, seed, number)
+        drawn(draft.notes)
         heavy = draft.way in ("compile", "export")
         module = self._module
         module.stats(reset=True)

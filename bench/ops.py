@@ -141,7 +141,7 @@ class Bench:
         devices: list[str | None] = list(self.args.devices.split(",")) if self.args.devices else [None]
         every = [(d, n) for n in range(self.args.lanes) for d in devices]
         lanes = [
-            threading.Thread(target=self._lane, args=(todo, *at, i, len(every)), daemon=True)
+            threading.Thread(target=self._lane, args=(todo, *at, share(i, len(every))), daemon=True)
             for i, at in enumerate(every)
         ]
         for lane in lanes:
@@ -158,7 +158,7 @@ class Bench:
             raise Broken(self._broken)
         return len(self.packs() if self.args.recheck else self.left())
 
-    def _lane(self, todo: queue.Queue[str], device: str | None, lane: int, number: int, of: int) -> None:
+    def _lane(self, todo: queue.Queue[str], device: str | None, lane: int, cores: set[int]) -> None:
         """Work through cases in one child after the other, until none is left or the time is over. A lane has its own part of the processors: what one
         compiles is not in the way of what another times."""
         child: Child | None = None
@@ -171,7 +171,7 @@ class Bench:
             done = False
             while not done:
                 try:
-                    child = child or self._child(device, lane, share(number, of))
+                    child = child or self._child(device, lane, cores)
                 except Ended as e:
                     self._broken = f"start a process that measures: {e.doing}: {e.why}"
                     return

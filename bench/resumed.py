@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-PLACES = {"--out", "--home", "--cases", "--commit"}  # options that name one
+PLACES = {"--out", "--output", "--home", "--cases", "--commit"}  # options that name one
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -52,6 +52,11 @@ class Asked:
     jobs: int = 1
     commit: str = ""
 
+    @property
+    def side_by_side(self) -> str:
+        """How many processes, as an option's value; "" for one."""
+        return str(self.jobs) if self.jobs > 1 else ""
+
     def words(self, **options: str) -> list[str]:
         """Return the options that every bench has, with those of one of them."""
         given = {"target": self.target, "budget-s": f"{self.seconds:.0f}", **options}
@@ -77,15 +82,12 @@ class Section:
 
 
 def _corpus(asked: Asked) -> list[str]:
-    jobs = (
-        str(asked.jobs) if asked.jobs > 1 and asked.target == "cuda" else ""
-    )  # on a host nobody takes turns
+    jobs = asked.side_by_side if asked.target == "cuda" else ""  # on a host nobody takes turns
     return [sys.executable, "-m", "kernelforge", "redteam", "--json", *asked.words(jobs=jobs)]
 
 
 def _guard(asked: Asked) -> list[str]:
-    jobs = str(asked.jobs) if asked.jobs > 1 else ""
-    more = asked.words(out=str(asked.kept), jobs=jobs, commit=asked.commit)
+    more = asked.words(out=str(asked.kept), jobs=asked.side_by_side, commit=asked.commit)
     return [sys.executable, "bench/guard.py", *more]
 
 
@@ -261,8 +263,7 @@ def main() -> int:
     result = {
         "schema": 1,
         "made": "",
-        "command": f"python bench/trust.py --target {args.target} --budget-s {args.budget_s:g}"
-        + (f" --jobs {args.jobs}" if args.jobs > 1 else ""),
+        "command": resumed.said("trust", sys.argv[1:]),
         "commit": commit,
         "env": environment_of(args.target),
         **{f: result.get(f) for s in SECTIONS.values() for f in s.fields},

@@ -51,10 +51,12 @@ class Asked:
     attend: bool = False  # nobody proposes: candidates from outside are judged
 
     def __post_init__(self) -> None:
-        for name in ("candidates", "processes", "seed", "min_share", "max_seconds"):
-            value, kind = getattr(self, name), numbers.Real if name.startswith("m") else numbers.Integral
-            if not isinstance(value, kind) and not (name == "max_seconds" and value is None):
-                expected = "a number" if kind is numbers.Real else "a whole number"
+        whole, any_ = (numbers.Integral, "a whole number"), (numbers.Real, "a number")
+        kinds = {"candidates": whole, "processes": whole, "seed": whole, "min_share": any_}
+        if self.max_seconds is not None:
+            kinds["max_seconds"] = any_
+        for name, (kind, expected) in kinds.items():
+            if not isinstance(value := getattr(self, name), kind):
                 raise UsageFault(f"optimize with {name}={value!r}: expected {expected}")
         if self.study is not None and not re.fullmatch(_STUDY_NAME, self.study):
             raise UsageFault(

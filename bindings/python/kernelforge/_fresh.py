@@ -72,9 +72,8 @@ class Ahead:
         except Exception:
             self._settle(silence)
             raise
-        self._settle(
-            silence
-        )  # not after Ctrl-C or SIGTERM, which nothing may keep waiting: they end with their owner
+        # Not after Ctrl-C or SIGTERM, which nothing may keep waiting: they end with their owner.
+        self._settle(silence)
 
     def _settle(self, silence: float) -> None:
         if not self._settled:
