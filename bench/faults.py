@@ -1,26 +1,30 @@
 """Injects faults into searches and sees that each is contained: nothing is lost, the user's process is unharmed, the search goes on.
 
     python bench/faults.py --target host --out bench/results/faults-host.json
-    python bench/faults.py --target cuda --json --out build/faults-cuda.json
+    python bench/faults.py --target cuda --jobs 4 --json --out build/faults-cuda.json
     python bench/faults.py --target host --sample 12 --seed 7      # some of them, as in CI
 
 Faults come in four kinds: candidates (bench/injected.py), processes that are killed or stopped, places without room and devices without memory, and the
 user's own interruptions. `recover_s` is the time from the fault, or from the moment at which a hang is ended, to the next working candidate; where the
 process itself ends (it is killed, interrupted, or its disk is full) it is the time until it has ended, after the measurement in flight, with nothing of
 it left. `load` is what the machine did beside, a mean over a minute: with more than its cores, the seconds are not ours alone. A row is saved as soon
-as it is known, and a run with the same --out goes on where an earlier one of the commit stopped.
+as it is known, and a run with the same --out goes on where an earlier one of the commit stopped. With `--jobs` several faults are under way at a time,
+each with a search of its own, but for those that leave a device no memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
 import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +38,7 @@ from faults_row import NotInjected, Row, Trials
 
 ENDED = {True: "contained", False: "NOT CONTAINED", None: "not injected"}
 RECOVER_S = 2.0  # budget: docs/architecture.md
+ALONE = ("memory_of_the_user", "memory_of_the_worker")  # nothing else finds memory on the device beside them
 
 
 def listed(target: str) -> dict[str, Any]:
@@ -57,6 +62,7 @@ def main() -> int:
         help="inject this many of the faults, chosen by the seed",
     )
     parser.add_argument("--only", nargs="+", help="inject these")
+    parser.add_argument("--jobs", type=int, default=1, help="faults under way at a time (1)")
     parser.add_argument(
         "--out", type=Path, help="result file, saved after each row; a later run goes on with it"
     )
@@ -67,29 +73,55 @@ def main() -> int:
     names = args.only or list(known)
     if wrong := [n for n in names if n not in known]:
         parser.error(f"no such fault: {', '.join(wrong)} (there are {', '.join(known)})")
+    if args.jobs < 1:
+        parser.error(f"--jobs {args.jobs}: no fault would be injected (expected 1 or more)")
     if args.sample is not None:
         names = random.Random(args.seed).sample(sorted(names), min(args.sample, len(names)))
     result = {"env": victim.machine(args.target), **begin(args)}
     done = {row["name"] for row in result["rows"]}
+    names = [n for n in names if n not in done]
+    beside = [n for n in names if n not in ALONE]
+    until = time.monotonic() + args.budget_s
     victim.preload()
-    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kernelforge-faults-") as folder:
-        trials = Trials(args.target, Path(folder), random.Random(args.seed))
-        for name in names:
-            if name in done:
-                continue
-            if time.monotonic() - began > args.budget_s:
-                result["left"] = [n for n in names if n not in {r["name"] for r in result["rows"]}]
-                break
-            row = one(known[name], name, trials).to_dict()
-            result["rows"].append({**row, "load": round(os.getloadavg()[0], 1)})
-            save(result, args)
-            if not args.json:
-                tell(result["rows"][-1])
+        for some, jobs in ((beside, args.jobs), ([n for n in names if n in ALONE], 1)):
+            for row in rows(some, jobs, until, (args.target, folder, args.seed)):
+                result["rows"].append({**row.to_dict(), "load": round(os.getloadavg()[0], 1)})
+                save(result, args)
+                if not args.json:
+                    tell(result["rows"][-1])
+    if left := [n for n in names if n not in {r["name"] for r in result["rows"]}]:
+        result["left"] = left
     save(result, args)
     if args.json:
         print(json.dumps(result, indent=1))
     return 0 if result["contained"] == result["faults"] and "left" not in result else 4
+
+
+def rows(names: Sequence[str], jobs: int, until: float, about: tuple[str, str, int]) -> Iterator[Row]:
+    """Give the rows of faults as they are known, without those whose turn would have come after `until`; about: target, folder, seed."""
+    if names:
+        fork = multiprocessing.get_context("fork")  # of a process that has imported torch already
+        with ProcessPoolExecutor(min(jobs, len(names)), fork, _start, about) as pool:
+            for ended in as_completed([pool.submit(_strike, name, until) for name in names]):
+                if row := ended.result():
+                    yield row
+
+
+_ours: dict[str, Any] = {}  # of a process that injects: the searches it makes and the seed of its faults
+
+
+def _start(target: str, folder: str, seed: int) -> None:
+    _ours.update(trials=Trials(target, Path(folder) / str(os.getpid()), random.Random(seed)), seed=seed)
+
+
+def _strike(name: str, until: float) -> Row | None:
+    """Return the row of a fault, at a moment that only its name and the seed decide; None: its turn came too late."""
+    if time.monotonic() > until:
+        return None
+    trials: Trials = _ours["trials"]
+    trials.chance.seed(f"{_ours['seed']} {name}")
+    return one(listed(trials.target)[name], name, trials)
 
 
 def one(inject: Any, name: str, trials: Trials) -> Row:

@@ -92,7 +92,10 @@ def _guard(asked: Asked) -> list[str]:
 
 
 def _faults(asked: Asked) -> list[str]:
-    more = asked.words(out=str(asked.kept), commit=asked.commit)
+    jobs = (
+        asked.side_by_side if asked.target == "cuda" else ""
+    )  # a host's processors are what its searches are timed on
+    more = asked.words(out=str(asked.kept), jobs=jobs, commit=asked.commit)
     return [sys.executable, "bench/faults.py", *more, "--json"]
 
 
@@ -252,7 +255,7 @@ def main() -> int:
         "--jobs",
         type=int,
         default=1,
-        help="with --target cuda: processes side by side, of corpus and guard (1)",
+        help="with --target cuda: processes side by side, of corpus, guard and faults (1)",
     )
     parser.add_argument("--fresh", action="store_true", help="run completed sections again")
     parser.add_argument("--commit", help="what the result says of the code, where there is no git")

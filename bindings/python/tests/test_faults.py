@@ -66,3 +66,15 @@ def test_interrupted_calls_end_as_documented_and_go_on(tmp_path):
     found = _run("interrupts.py", *options)
     assert found["wrong"] == [], f"KF_SEED={SEED}"
     assert found["moments"] == {"SIGINT": 1, "SIGTERM": 1, "SIGKILL": 0}
+
+
+def test_faults_side_by_side_are_each_told_once_and_go_on_where_they_were_cut_off(tmp_path):
+    names, kept = ["trap", "worker_killed", "huge_grid"], str(tmp_path / "faults.json")
+    options = ("--jobs", "2", "--out", kept, "--only", *names)
+    late = _run("faults.py", "--budget-s", "0", *options)
+    assert late["left"] == names and late["rows"] == []
+    found = _run("faults.py", *options)
+    _all_contained(found, 3)
+    assert "left" not in found
+    assert sorted(r["name"] for r in found["rows"]) == sorted(names)
+    assert _run("faults.py", *options)["rows"] == found["rows"], "no fault is injected again"

@@ -30,7 +30,17 @@ def test_faults_on_a_device_are_contained():
 
     names = [fault.name for fault in injected.CUDA] + OTHERS
     env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
-    command = [sys.executable, str(ROOT / "bench/faults.py"), "--target", "cuda", "--json", "--only", *names]
+    command = [
+        sys.executable,
+        str(ROOT / "bench/faults.py"),
+        "--target",
+        "cuda",
+        "--jobs",
+        "4",
+        "--json",
+        "--only",
+        *names,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800, env=env)
     assert done.stdout, done.stderr
     found = json.loads(done.stdout)
