@@ -61,11 +61,12 @@ class Trials:
         return [injected.good(self.target, first + i, compiled=compiled) for i in range(count)]
 
     def start(self, candidates: list[dict[str, Any]], **settings: Any) -> dict[str, Any]:
-        """Return what a study is started with so that it judges these candidates, whatever they gain."""
-        return {
-            "candidates": candidates,
-            "settings": {"min_gain": 0.0, "candidates": len(candidates), **settings},
-        }
+        """Return what a study is started with so that it judges these candidates, whatever they gain.
+
+        Without compute-sanitizer, which takes seconds of a trial for finalists that are no part of it. A search of templates has it.
+        """
+        always = {"min_gain": 0.0, "candidates": len(candidates), "sanitizer": ""}
+        return {"candidates": candidates, "settings": always | settings}
 
     def search(self, place: Place, candidates: list[dict[str, Any]], *more: str, **settings: Any) -> Victim:
         """Start a search of these candidates in a process of its own; of templates, if there are none."""

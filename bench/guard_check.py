@@ -24,6 +24,7 @@ import torch
 from guard_calls import Base
 from guard_changes import Draft
 from guard_eager import breaks, chance, is_not_looked_at
+from guard_memory import Extent, extents_of, unclaimed
 from guard_values import close, first, largest, same
 from torch._subclasses.fake_tensor import FakeTensor
 
@@ -92,6 +93,7 @@ class Run:
         default_factory=list
     )  # of results and given: all that can be said without values
     values: list[torch.Tensor] = field(default_factory=list)
+    lay: list[Extent] = field(default_factory=list)  # where what was given lay before the call
     memory: list[torch.Tensor] = field(default_factory=list)  # bytes behind what was given
 
 
@@ -109,6 +111,7 @@ def run(draft: Draft) -> Run:
     made = overload(draft.call["overload"])
     with _ext.load().thread_off():
         found.given = draft.tensors()
+        found.lay = extents_of(found.given)
 
     def call(*tensors: Any) -> Any:
         outs = made(with_tensors(draft.call, tensors))
@@ -139,6 +142,7 @@ def look(found: Run) -> None:
     """Note all that can be compared; runs with plans off."""
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        extents = {*found.lay, *extents_of(found.given)}
         for i, t in enumerate([*found.results, *found.given]):
             result = i < len(found.results)
             if not isinstance(t, torch.Tensor):
@@ -149,7 +153,7 @@ def look(found: Run) -> None:
                 found.facts.append([*_facts(t), same if result else []])
                 found.values += _values(t)
                 if not result:
-                    found.memory += _memory(t, found.given)
+                    found.memory += unclaimed(t, extents)
             except (
                 RuntimeError,
                 NotImplementedError,
@@ -191,28 +195,6 @@ def _values(t: torch.Tensor) -> list[torch.Tensor]:
     if type(t) is not torch.Tensor:
         t = t.as_subclass(torch.Tensor)
     return [t.resolve_conj().resolve_neg().clone()]
-
-
-def _plain(t: Any) -> bool:
-    return (
-        type(t) is torch.Tensor
-        and t.layout is torch.strided
-        and not (t.is_meta or t.is_nested or t.is_quantized or torch._is_zerotensor(t))
-    )
-
-
-def _memory(t: torch.Tensor, given: list[Any]) -> list[torch.Tensor]:
-    """Return the bytes behind what was given that no element of it covers: nobody may write there."""
-    if not _plain(t) or t.numel() == 0:
-        return []
-    storage = t.untyped_storage()
-    room = torch.empty(0, dtype=torch.uint8, device=t.device).set_(storage).clone()
-    for g in given:
-        if _plain(g) and g.numel() and g.untyped_storage().data_ptr() == storage.data_ptr():
-            size = g.element_size()
-            strides = [*(s * size for s in g.stride()), 1]
-            room.as_strided([*g.shape, size], strides, g.storage_offset() * size).zero_()
-    return [room]
 
 
 STEPS = (torch.uint8, torch.int8, torch.int32)  # of quantized tensors, as integers

@@ -40,7 +40,7 @@ func (t *trial) passesWith(ctx context.Context, s step, turn int, dirt worker.Di
 	if _, err := t.judge.referee.Check(ctx, t.card.ID, nil, &Poison{Case: k.ID, Pattern: turn % patterns}); err != nil {
 		return false
 	}
-	if _, err := t.worker.Run(ctx, runLimit(v), t.kernels[v.ID], slotsOf(k.Slots), dirt, t.session.before[dirt]); err != nil {
+	if _, err := t.worker.Run(ctx, t.judge.runLimit(v), t.kernels[v.ID], slotsOf(k.Slots), dirt, t.session.before[dirt]); err != nil {
 		return false
 	}
 	checked, err := t.judge.referee.Check(ctx, t.card.ID, s.compare(), nil)

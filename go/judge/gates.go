@@ -18,12 +18,14 @@ import (
 
 // The gates of one candidate, in order; what a worker's end means; and how a fault is told in the words of the call.
 
-// Time limits of one request to the worker. A kernel gets 50 times eager's time and a second, whatever the machine is doing besides.
+// Time limits of one request to the worker. A kernel gets 50 times eager's time and a second, on a device two, whatever the machine is doing besides: a
+// driver takes most of a second to tell of an address that a kernel may not use, while other processes use the device.
 const (
-	mapLimit  = 20 * time.Second
-	loadLimit = 20 * time.Second
-	runFloor  = time.Second
-	slowest   = 50
+	mapLimit    = 20 * time.Second
+	loadLimit   = 20 * time.Second
+	runFloor    = time.Second
+	deviceFloor = 2 * time.Second
+	slowest     = 50
 )
 
 // Judge takes a candidate through the gates. An error means that the harness is broken, or that ctx has ended.
@@ -230,8 +232,8 @@ func withHint(f *worker.Fault) string {
 }
 
 // runLimit is what one run of a variant may take.
-func runLimit(v card.Variant) time.Duration {
-	return runFloor + time.Duration(slowest*v.EagerUS*float64(time.Microsecond))
+func (j *Judge) runLimit(v card.Variant) time.Duration {
+	return j.target.traits().runFloor + time.Duration(slowest*v.EagerUS*float64(time.Microsecond))
 }
 
 // heaviestFirst orders variants by what they take of the model.
@@ -244,7 +246,7 @@ func weight(v card.Variant) float64 { return float64(max(v.Calls, 1)) * v.EagerU
 // run runs a variant's kernel on a case once. Runs find different dirt in turn.
 func (t *trial) run(ctx context.Context, v card.Variant, k Case, repeat, turn int) error {
 	dirt, before := t.dirtOf(turn)
-	us, err := t.worker.Run(ctx, runLimit(v), t.kernels[v.ID], slotsOf(k.Slots), dirt, before)
+	us, err := t.worker.Run(ctx, t.judge.runLimit(v), t.kernels[v.ID], slotsOf(k.Slots), dirt, before)
 	if err != nil {
 		what := fmt.Sprintf("run variant `%s` on a %s input at the %s of its memory", v.ID, k.Kind, k.Placement)
 		return t.at(t.ended(err, what), v, &k, repeat)

@@ -57,9 +57,9 @@ type Judge struct {
 	workers   *workers
 	scratch   *Scratch
 	patience  patience
-	sanitizer underSanitizer      // nil: the target has no such tool
-	tools     map[string]*workers // below each of its tools; under the lease, as the next two
-	tried     map[string]bool     // tools that were run on a kernel of ours
+	sanitizer underSanitizer  // nil: the target has no such tool
+	reports   int             // of its tools; under the lease, as the next two
+	tried     map[string]bool // tools that were run on a kernel of ours
 	broken    brokenTools
 	wrapped   belowTool // nil: no tool may run a worker below it
 	counting  counting
@@ -165,7 +165,7 @@ func belowOf(config worker.Config) belowTool {
 func assemble(config Config, referee Referee, on target, all *workers, scratch *Scratch) *Judge {
 	times, turns := &account{}, newTurns(config.Turns)
 	return &Judge{config: config, referee: clockedReferee{referee, times, turns}, account: times, turns: turns, target: on, workers: all, quiet: all.quiet, scratch: scratch, patience: usualPatience, cards: map[string]*opened{},
-		ahead: map[string]*begun{}, tools: map[string]*workers{}, tried: map[string]bool{}, broken: brokenTools{}}
+		ahead: map[string]*begun{}, tried: map[string]bool{}, broken: brokenTools{}}
 }
 
 // off tells whether a test has switched a gate off.
@@ -228,9 +228,6 @@ func (j *Judge) Shutdown() {
 	j.lease.Lock()
 	defer j.lease.Unlock()
 	j.workers.shutdown()
-	for _, below := range j.tools {
-		below.shutdown()
-	}
 	j.target.close()
 	j.group.Wait()
 	j.scratch.Remove()

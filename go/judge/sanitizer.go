@@ -63,7 +63,7 @@ func (j *Judge) underSanitizerOf(ctx context.Context, c *card.Card, open *opened
 		return nil
 	}
 	v := slices.MinFunc(c.Variants, func(a, b card.Variant) int { return cmp.Compare(a.Bytes, b.Bytes) })
-	run := underTools{plan: j.plan(c, v, candidate, open.prepared.Align[v.ID]), image: image, limit: min(sanitizerSlowdown*runLimit(v), sanitizerLimit)}
+	run := underTools{plan: j.plan(c, v, candidate, open.prepared.Align[v.ID]), image: image, limit: min(sanitizerSlowdown*j.runLimit(v), sanitizerLimit)}
 	for _, k := range open.prepared.Cases {
 		if k.Variant == v.ID && k.Kind != "exhaustive" { // all values of a type take no other way than some
 			run.cases = append(run.cases, k)
@@ -161,10 +161,7 @@ func (j *Judge) tryTools(ctx context.Context, c *card.Card, open *opened, said m
 			j.broken[name] = "it complains about a kernel without a fault: " + at.found
 		case at.why != "":
 			j.broken[name] = at.why
-		default:
-			continue
 		}
-		j.tools[name].shutdown() // nobody takes what waits below it
 	}
 	return nil
 }

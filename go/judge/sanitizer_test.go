@@ -17,7 +17,7 @@ import (
 )
 
 // sanitizerScript plays compute-sanitizer: it runs the worker below it, and one of its tools has something to say, of its runs up to one; one may write no
-// count. What waited and was not wanted is killed, and no run.
+// count.
 const sanitizerScript = `#!/bin/sh
 [ "$1" = --tool ] && [ "$3" = --log-file ] && [ "$5" = --report-api-errors ] || exit 2
 tool=$2 report=$4
@@ -144,19 +144,14 @@ func TestAFinalistRunsUnderEveryToolOfTheSanitizer(t *testing.T) {
 func TestWhatAToolFindsIsThatFinalists(t *testing.T) {
 	for name, at := range map[string]struct {
 		variables []string
-		roomy     bool
 		accepted  [4]bool
 		ran       int // racecheck
 	}{
-		"the second, tools started ahead": {[]string{"$FROM", "2", "$TO", "2"}, true, [4]bool{true, false, true, true}, 5},
-		"the second":                      {[]string{"$FROM", "2", "$TO", "2"}, false, [4]bool{true, false, true, true}, 5},
-		"the first and the third":         {[]string{"$FROM", "1", "$TO", "1", "-ge $FROM ] && [ $number -le $TO", "-eq 1 -o $number -eq 4"}, true, [4]bool{false, true, false, true}, 5},
-		"every one":                       {[]string{"$TO", "9"}, true, [4]bool{true, true, true, true}, 2},
+		"the second":              {[]string{"$FROM", "2", "$TO", "2"}, [4]bool{true, false, true, true}, 5},
+		"the first and the third": {[]string{"$FROM", "1", "$TO", "1", "-ge $FROM ] && [ $number -le $TO", "-eq 1 -o $number -eq 4"}, [4]bool{false, true, false, true}, 5},
+		"every one":               {[]string{"$TO", "9"}, [4]bool{true, true, true, true}, 2},
 	} {
 		b := onFakeDevice(t, nil)
-		if at.roomy {
-			b.judge.target.(*deviceCompiler).device.MemoryBytes = roomyBytes
-		}
 		withSanitizer(t, b, append([]string{"$FINDS", "racecheck"}, at.variables...)...)
 		b.referee.confirm = served(1.5, 0.01, 1)
 		b.open(t)
@@ -173,59 +168,31 @@ func TestWhatAToolFindsIsThatFinalists(t *testing.T) {
 	}
 }
 
-func TestToolsOfTheNextFinalistStartAheadButNotBesideATiming(t *testing.T) {
+func TestToolsNeitherStartNorLiveBesideATiming(t *testing.T) {
 	b := onFakeDevice(t, nil)
-	b.judge.target.(*deviceCompiler).device.MemoryBytes = roomyBytes
 	seen := withSanitizer(t, b)
 	times := served(1.5, 0.01, 1)
 	b.referee.confirm = func(plan Plan, image string, blocks int, seed int64) (*Confirmed, error) {
 		if starting := seen.starting.Load(); starting != 0 {
 			t.Errorf("%d tools start while a plan is timed", starting)
 		}
+		for _, w := range seen.all() {
+			if _, err := os.Stat(fmt.Sprintf("/proc/%d", w.PID())); !os.IsNotExist(err) {
+				t.Errorf("worker %d is left below its tool: %v", w.PID(), err)
+			}
+		}
 		return times(plan, image, blocks, seed)
 	}
-	if err := b.judge.Open(t.Context(), b.card, 5); err != nil {
-		t.Fatal(err)
-	}
-	confirm := func(node int) {
-		t.Helper()
+	b.open(t)
+	for node := range 2 {
 		candidate := deviceCandidate(deviceKernel(strings.Repeat(" ", node) + rightOnDevice))
 		got, err := b.judge.Confirm(t.Context(), b.card, []Finalist{{Node: node, Candidate: candidate, Variant: "v0"}})
 		if err != nil || !got[0].Accepted || !strings.Contains(got[0].Detail, "memcheck, racecheck, initcheck, synccheck clean") {
 			t.Fatalf("found %+v, %v", got, err)
 		}
 	}
-	waiting := func() []*worker.Worker { // those of the last finalist have ended
-		for _, tool := range tools {
-			below := b.judge.tools[tool]
-			if len(below.spares) != 1 {
-				t.Fatalf("%d workers wait below %s (expected 1)", len(below.spares), tool)
-			}
-			one := <-below.spares[0] // it may still start
-			below.spares[0] <- one
-		}
-		all := seen.all()
-		return all[len(all)-len(tools):]
-	}
-	confirm(1)
-	waiting()
-	confirm(2)
-	if got := len(seen.all()); got < 2*len(tools) || got > 3*len(tools) {
-		t.Errorf("%d workers were started for two finalists (expected four each, and four that wait)", got)
-	}
-	for _, w := range waiting() { // one that ends while it waits is replaced
-		w.Kill()
-	}
-	confirm(3)
-	waits := waiting()
-	if err := b.judge.Close(t.Context(), b.card.ID); err != nil {
-		t.Fatal(err)
-	}
-	b.judge.Shutdown()
-	for _, w := range waits {
-		if _, err := os.Stat(fmt.Sprintf("/proc/%d", w.PID())); !os.IsNotExist(err) {
-			t.Errorf("worker %d is left below its tool: %v", w.PID(), err)
-		}
+	if got := len(seen.all()); got != 2*len(tools) {
+		t.Errorf("%d workers were started for two finalists (expected %d)", got, 2*len(tools))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/kernelforge/kernelforge/go/card"
 	"github.com/kernelforge/kernelforge/go/compile"
@@ -34,20 +35,20 @@ type compiler interface {
 
 // traits are the numbers and habits of a target.
 type traits struct {
-	image      string  // the extension of an image's file
-	cacheBytes int64   // of the last cache: data that does not fit comes from memory
-	marginUS   float64 // a gain that no timing can tell from none
-	overheadUS float64 // of a run, beside what its kernels take
-	launchUS   float64 // below which no launch of a kernel can be
-	crowd      bool    // other threads of this machine take CPUs from the candidate's
-	reuse      bool    // a worker that served a candidate which passed may serve the next
-	beside     bool    // a compile beside a measurement does not show in it: the device's own clock tells the time
-	telemetry  bool    // the worker reads the device's own sensors
-	roomy      bool    // contexts that only wait take next to nothing of the device's memory
-	rotate     bool    // a sample goes through all sets, so that none is left in a cache by the sample before
-	repeats    int     // in a search, of a case that is not its variant's first
-	thorough   int     // in a search, variants that are run on more than their first case, the heaviest ones
-	blocks     int     // of timing at least, before their spread may say that they are enough; of variants beyond `thorough` half as many
+	image      string        // the extension of an image's file
+	cacheBytes int64         // of the last cache: data that does not fit comes from memory
+	marginUS   float64       // a gain that no timing can tell from none
+	runFloor   time.Duration // of what a run may take
+	overheadUS float64       // of a run, beside what its kernels take
+	launchUS   float64       // below which no launch of a kernel can be
+	crowd      bool          // other threads of this machine take CPUs from the candidate's
+	reuse      bool          // a worker that served a candidate which passed may serve the next
+	beside     bool          // a compile beside a measurement does not show in it: the device's own clock tells the time
+	telemetry  bool          // the worker reads the device's own sensors
+	rotate     bool          // a sample goes through all sets, so that none is left in a cache by the sample before
+	repeats    int           // in a search, of a case that is not its variant's first
+	thorough   int           // in a search, variants that are run on more than their first case, the heaviest ones
+	blocks     int           // of timing at least, before their spread may say that they are enough; of variants beyond `thorough` half as many
 }
 
 // onHost is the target that every machine has.
@@ -87,7 +88,7 @@ func (h *onHost) facts() propose.Facts          { return h.machine.Facts(h.threa
 func (h *onHost) policy(c card.Candidate) error { return hostRules.check(c) }
 func (h *onHost) bind(plan *Plan)               { plan.Threads = h.threads }
 func (h *onHost) traits() traits {
-	return traits{image: ".so", marginUS: hostMarginUS, crowd: true, launchUS: hostLaunchUS, cacheBytes: h.machine.LLCBytes, repeats: repeats, thorough: math.MaxInt, blocks: leastBlocks}
+	return traits{image: ".so", marginUS: hostMarginUS, crowd: true, runFloor: runFloor, launchUS: hostLaunchUS, cacheBytes: h.machine.LLCBytes, repeats: repeats, thorough: math.MaxInt, blocks: leastBlocks}
 }
 func (h *onHost) dirt() []byte                            { return nil }
 func (h *onHost) control(context.Context) ([]byte, error) { return nil, nil }
@@ -187,9 +188,8 @@ func (d *onDevice) traits() traits {
 		some          = 3  // variants: a network has a dozen of one operator, of which three take most of its time
 		quietBlocks   = 4  // events around replayed graphs differ by 0.1 to 1 %, clocks around calls on the host by ten times that
 	)
-	return traits{image: ".cubin", marginUS: deviceMarginUS, cacheBytes: d.device.L2Bytes, overheadUS: launchAndWait, launchUS: deviceLaunchUS, reuse: true, beside: true, telemetry: true, rotate: true,
-		roomy: d.device.MemoryBytes >= roomyBytes, repeats: once,
-		thorough: some, blocks: quietBlocks}
+	return traits{image: ".cubin", marginUS: deviceMarginUS, cacheBytes: d.device.L2Bytes, overheadUS: launchAndWait, runFloor: deviceFloor, launchUS: deviceLaunchUS, reuse: true, beside: true, telemetry: true, rotate: true,
+		repeats: once, thorough: some, blocks: quietBlocks}
 }
 
 // makeTarget makes what a configuration asks for. On CUDA the first worker says what the device is.

@@ -153,6 +153,31 @@ def test_differences_of_every_kind_are_told(guard):
     assert close(torch.tensor([1.0]), torch.tensor([1.0 + 1e-7]), 1.0)
 
 
+def test_memory_beside_the_elements_is_what_no_element_has_ever_had(guard):
+    """One `out` for two results holds the rest of the first one beside the second: with a plan that is as near to eager's as the plan is."""
+    from guard_check import Run, look
+    from guard_memory import extents_of
+
+    from kernelforge import disabled as eager_alone
+
+    def after(value, beside):
+        room = torch.zeros(12)
+        t = room[2:10].view(2, 4)
+        found = Run(given=[t], lay=extents_of([t]))
+        torch.ops.aten.native_group_norm.out(
+            torch.full((2, 4, 1), value), None, None, 2, 4, 1, 1, 1e-5, out0=t, out1=torch.empty(2, 1), out2=t
+        )
+        assert t.shape == (2, 1)
+        room[-1] = beside
+        with eager_alone():
+            look(found)
+        (memory,) = found.memory
+        return memory.view(torch.float32)
+
+    assert torch.equal(after(1.0, 0.0), torch.zeros(12))
+    assert torch.equal(after(1.0, 3.0)[2:], torch.tensor([0.0] * 9 + [3.0]))
+
+
 def test_the_same_number_makes_the_same_call(guard):
     import guard_calls
     from guard_check import draft_of
