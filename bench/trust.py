@@ -19,8 +19,10 @@ program left off. A field that was not measured is null, and `sections` says why
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -34,6 +36,7 @@ import resumed
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
 LEAST_S = 20.0  # a section that has less left is not begun
+ENDING_S = 10.0  # a program that is told to end saves what it has
 GRACE_S = 120.0  # a program ends its running measurement beyond its budget
 
 Json = dict[str, Any]
@@ -92,10 +95,9 @@ def _guard(asked: Asked) -> list[str]:
 
 
 def _faults(asked: Asked) -> list[str]:
-    jobs = (
-        asked.side_by_side if asked.target == "cuda" else ""
-    )  # a host's processors are what its searches are timed on
-    more = asked.words(out=str(asked.kept), jobs=jobs, commit=asked.commit)
+    more = asked.words(
+        out=str(asked.kept), commit=asked.commit
+    )  # one at a time: searches side by side would wait for each other
     return [sys.executable, "bench/faults.py", *more, "--json"]
 
 
@@ -166,25 +168,44 @@ def measure(
     began = time.monotonic()
     how: Json = {"command": said, "done": False, "why": "", "seconds": 0.0}
     try:
-        ran = subprocess.run(
-            command, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=seconds + GRACE_S, check=False
-        )
+        code, printed = output_of(command, seconds + GRACE_S)
     except (OSError, subprocess.TimeoutExpired) as e:
         return nothing, how | {"why": f"{type(e).__name__}: {e}"[:300]}
     how["seconds"] = round(time.monotonic() - began, 1)
-    answer = last_object(ran.stdout)
+    answer = last_object(printed)
     missing = [f for f in section.fields if f not in (answer or {})]
     if answer is None or missing:
         error = (answer or {}).get("error") or {}
         why = error.get("text") or (
             f"no {', '.join(missing)} in its answer" if answer is not None else "no JSON"
         )
-        return nothing, how | {"why": f"exit code {ran.returncode}: {why}"}
+        return nothing, how | {"why": f"exit code {code}: {why}"}
     how["done"] = section.done(answer, target)
     how["why"] = "" if how["done"] else "the budget ended first"
     for tier in answer.get("tiers", []):
         tier.pop("room", None)
     return {f: len(answer[f]) if f == "left" else answer[f] for f in section.fields}, how
+
+
+def output_of(command: Sequence[str], limit_s: float) -> tuple[int, str]:
+    """Run a program; return its exit code and what it printed. However this ends, by a signal or for the limit, nothing that it started goes on.
+
+    Raises:
+        OSError, subprocess.TimeoutExpired: as subprocess.run.
+    """
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as program:
+        try:
+            printed = program.communicate(timeout=limit_s)[0]
+        except BaseException:
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(program.pid, number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    program.wait(ENDING_S)
+            raise
+        return program.returncode, printed
 
 
 def verdict(result: Json) -> list[str]:
@@ -255,12 +276,13 @@ def main() -> int:
         "--jobs",
         type=int,
         default=1,
-        help="with --target cuda: processes side by side, of corpus, guard and faults (1)",
+        help="with --target cuda: processes side by side, of corpus and guard (1)",
     )
     parser.add_argument("--fresh", action="store_true", help="run completed sections again")
     parser.add_argument("--commit", help="what the result says of the code, where there is no git")
     parser.add_argument("--out", "--output", type=Path, help="the result's file, trust-NAME.json")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     path, commit = (args.out or output_file(args.target)).absolute(), args.commit or head()
     result = {} if args.fresh else load(path, commit)
     result = {
@@ -281,7 +303,7 @@ def main() -> int:
         left = deadline - time.monotonic()
         rest = sum(SECTIONS[n].share for n in open_names[i:])
         seconds = left * SECTIONS[name].share / rest if rest and SECTIONS[name].share else LEAST_S
-        if left < LEAST_S:
+        if left < LEAST_S and SECTIONS[name].share:
             result["sections"].setdefault(name, {"done": False, "why": "the budget ended first"})
             continue
         print(f"{name}: {seconds:.0f} s at most", file=sys.stderr, flush=True)

@@ -9,9 +9,10 @@ Where the profiler sees no kernels (CUPTI is missing, or its use is forbidden), 
 from __future__ import annotations
 
 import bisect
+import contextlib
 import logging
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,6 +117,13 @@ def launches_of(events: Iterable[Any]) -> tuple[list[Launch], float]:
     return launches, total
 
 
+def begin(place: Place) -> None:
+    """Start the profiler with nothing to see: its first start loads CUPTI, and that is no part of a measurement."""
+    with _profiler() as seen:
+        if seen is not None:
+            place.wait()
+
+
 def watch(extension: Any, forward: Callable[[], Any], count: int, place: Place) -> Watched:
     """Run forwards under capture and profiler and return what the device did in them."""
     pci = str(place.info()["pci"])
@@ -147,21 +155,31 @@ def watch(extension: Any, forward: Callable[[], Any], count: int, place: Place) 
 def _profiled(
     extension: Any, forward: Callable[[], Any], count: int, place: Place
 ) -> tuple[list[dict[str, Any]], Sequence[Any]]:
+    with _profiler() as seen:
+        if seen is None:
+            return [], []
+        extension.capture_begin(0, 0)
+        try:
+            for _ in range(count):
+                forward()
+        finally:
+            records: list[dict[str, Any]] = extension.capture_end()
+        place.wait()
+    return records, seen.events() or []
+
+
+@contextlib.contextmanager
+def _profiler() -> Iterator[Any]:
+    """Have torch's profiler watch the device; None where it cannot."""
     from torch.profiler import ProfilerActivity, profile, supported_activities
 
     if ProfilerActivity.CUDA not in supported_activities():  # type: ignore[no-untyped-call]
-        return [], []
+        yield None
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about cycles of a schedule, and there is none
         with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
-            extension.capture_begin(0, 0)
-            try:
-                for _ in range(count):
-                    forward()
-            finally:
-                records: list[dict[str, Any]] = extension.capture_end()
-            place.wait()
-        return records, seen.events() or []
+            yield seen
 
 
 def _with_times(records: list[dict[str, Any]], samples: dict[int, list[float]]) -> list[dict[str, Any]]:

@@ -1,6 +1,9 @@
 """bench/trust.py: what it takes of a program's output, what it calls wrong, and that a missing program is told, not made up."""
 
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -67,6 +70,41 @@ def test_a_program_that_fails_leaves_its_fields_null_and_says_why(trust, monkeyp
     )
     fields, how = trust.measure("aa", "host", 30.0, tmp_path / "trust-host.json")
     assert fields == {"aa_trials": 3, "aa_accepted": 0} and how["done"]
+
+
+def test_what_a_section_has_started_ends_with_it(trust, tmp_path):
+    told = tmp_path / "pid"
+    child = f"import os, time; open({str(told)!r}, 'w').write(str(os.getpid())); time.sleep(300)"
+    program = (
+        f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(300)"
+    )
+    with pytest.raises(subprocess.TimeoutExpired):
+        trust.output_of([sys.executable, "-c", program], 3.0)
+    pid = int(told.read_text())
+    until = time.monotonic() + 10
+    while living(pid) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not living(pid)
+
+
+def living(pid):
+    """Whether a process runs; one that has ended and that nobody has asked for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_tiers_are_told_however_little_time_is_left(trust, monkeypatch, tmp_path):
+    out = tmp_path / "trust-host.json"
+    monkeypatch.setattr(
+        sys, "argv", ["trust.py", "--only", "aa", "tiers", "--budget-s", "0", "--out", str(out)]
+    )
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    trust.main()
+    found = trust.load(out, trust.head())
+    assert found["tiers"] and found["aa_trials"] is None
+    assert found["sections"]["aa"]["why"] == "the budget ended first"
 
 
 def test_results_of_another_commit_are_not_gone_on_with(trust, tmp_path):
