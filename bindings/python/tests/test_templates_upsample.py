@@ -43,6 +43,14 @@ def _sites() -> list[Site]:
                             "aten::upsample_bilinear2d", tuple((x, size, align, h, w) for x in inputs), points
                         )
                     )
+    # Beyond 128 of H + W eager takes half types through float, but for dense pixels of four channels: NaN keep their bits or not.
+    for dtype in (BF16, F16):
+        wide = (_t(2, 3, 40, 50, dtype=dtype), _t(2, 6, 80, 50, dtype=dtype)[:, ::2, ::2])
+        few, many = _last(_t(1, 3, 40, 50, dtype=dtype)), _last(_t(1, 4, 40, 50, dtype=dtype))
+        for inputs in (wide, (few,), (many, _last(_t(1, 8, 40, 50, dtype=dtype))[:, ::2])):
+            sites.append(
+                Site("aten::upsample_nearest2d", tuple((x, [80, 100], None, None) for x in inputs), "axes")
+            )
     sites.append(
         Site("aten::upsample_nearest2d", ((_t(1, 2, 3, 700), [6, 1401], None, None),), "axes")
     )  # many blocks

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -78,7 +79,9 @@ func (upsampleBilinear) Params(c *card.Card, f propose.Facts) []Param {
 }
 
 func (upsampleNearest) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
-	constants := map[string]string{"ELEMENT": bitsType(c.Variants[0].Call.Outputs[0].DType)}
+	dtype := c.Variants[0].Call.Outputs[0].DType
+	quiet := map[string]string{"bfloat16": "1", "float16": "2"}[dtype]
+	constants := map[string]string{"ELEMENT": bitsType(dtype), "QUIET": cmp.Or(quiet, "0")}
 	if _, ok := p["REUSE"]; !ok {
 		constants["REUSE"] = "0"
 	}

@@ -3,7 +3,8 @@
 // Idea: the columns' sources are worked out once for a block of BLOCK columns, not once a pixel. Output rows with the same source row are the
 // same row: with NCHW the second one is copied from the first, which is still in the cache. With NHWC a pixel is one copy of C elements.
 // Bound: one write of the output.
-// Works for: any sizes, any strides. Elements are moved as bits.
+// Works for: any sizes, any strides. Elements are moved as bits; QUIET 1 and 2 are bfloat16 and float16, whose NaN eager makes quiet where it
+// takes them through float: bfloat16's become one and the same.
 // Parameters the tree may change: GRAIN (least output elements a thread takes; in the spec), BLOCK, REUSE (0: compute every row).
 // Numerics: exact; indices are eager's, in float.
 
@@ -16,8 +17,23 @@ KF_INLINE int64_t source(int64_t i, int64_t in, int64_t out, float scale) {
   return at < in - 1 ? at : in - 1;
 }
 
+#if QUIET == 1
+KF_INLINE ELEMENT quieted(ELEMENT x) { return (x & 0x7fff) > 0x7f80 ? ELEMENT(0x7fc0) : x; }
+#elif QUIET == 2
+KF_INLINE ELEMENT quieted(ELEMENT x) { return (x & 0x7fff) > 0x7c00 ? ELEMENT(x | 0x200) : x; }
+#else
+KF_INLINE ELEMENT quieted(ELEMENT x) { return x; }
+#endif
+
 // args: output, input; N, C, output's H and W, input's H and W; the output's strides; the input's; 1 / scale of H and of W.
-KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+// Eager moves bits where its kernel for channels inside runs: small images, and dense pixels of four channels or more.
+KF_INLINE bool moves_bits(const kf_arg* args) {
+  const int64_t n = args[2].i, c = args[3].i, oh = args[4].i, ow = args[5].i, ih = args[6].i, iw = args[7].i;
+  const kf_arg* from = args + 12;
+  const bool dense = from[1].i == 1 && (iw == 1 || from[3].i == c) && (ih == 1 || from[2].i == c * iw) && (n == 1 || from[0].i == c * iw * ih);
+  return QUIET == 0 || oh + ow <= 128 || (c >= 4 && dense);
+}
+template <bool BITS> KF_INLINE void rows(int64_t begin, int64_t end, const kf_arg* args) {
   const int64_t channels = args[3].i, oh = args[4].i, ow = args[5].i, ih = args[6].i, iw = args[7].i;
   const kf_arg *to = args + 8, *from = args + 12;
   const float sh = float(args[16].f), sw = float(args[17].f);
@@ -37,19 +53,22 @@ KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
         for (int64_t w = 0; w < n; ++w) {
           ELEMENT* q = out + w * to[3].i;
           const ELEMENT* r = in + column[w] * from[3].i;
-          if (to[1].i == 1 && from[1].i == 1) __builtin_memcpy(q, r, channels * sizeof(ELEMENT));
-          else for (int64_t k = 0; k < channels; ++k) q[k * to[1].i] = r[k * from[1].i];
+          if (BITS && to[1].i == 1 && from[1].i == 1) __builtin_memcpy(q, r, channels * sizeof(ELEMENT));
+          else for (int64_t k = 0; k < channels; ++k) q[k * to[1].i] = BITS ? r[k * from[1].i] : quieted(r[k * from[1].i]);
         }
       } else if (to[3].i != 1 || from[3].i != 1) {
-        for (int64_t w = 0; w < n; ++w) out[w * to[3].i] = in[column[w] * from[3].i];
+        for (int64_t w = 0; w < n; ++w) out[w * to[3].i] = BITS ? in[column[w] * from[3].i] : quieted(in[column[w] * from[3].i]);
       } else if (REUSE && p == plane && y == before) {
         __builtin_memcpy(out, same, n * sizeof(ELEMENT));
       } else {
-        for (int64_t w = 0; w < n; ++w) out[w] = in[column[w]];
+        for (int64_t w = 0; w < n; ++w) out[w] = BITS ? in[column[w]] : quieted(in[column[w]]);
         same = out;
         before = y;
         plane = p;
       }
     }
   }
+}
+KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
+  if (moves_bits(args)) rows<true>(begin, end, args); else rows<false>(begin, end, args);
 }
