@@ -147,3 +147,45 @@ def test_an_output_of_a_foreign_kind_is_not_compared_and_says_why():
     status, detail = _judged(lambda x: x.as_subclass(Closed), DENSE)
     assert status == "not_compared"
     assert "Closed" in detail
+
+
+IMAGE = torch.randn(8, 16, 112, 112, generator=torch.Generator().manual_seed(1))
+
+
+def _pooled(otherwise):
+    """Return a function that pools as eager does, and another way where plans serve."""
+
+    def forward(x):
+        pool = otherwise if _ext.load().enabled() else torch.nn.functional.adaptive_avg_pool2d
+        return pool(x, 7)
+
+    return forward
+
+
+def _down_then_along(x, to):
+    n, c, h, w = x.shape
+    rows = x.view(n, c, to, h // to, to, w // to)
+    return sum(rows[:, :, :, i] for i in range(h // to)).sum(-1) / ((h // to) * (w // to))
+
+
+def test_a_function_is_chained_in_float64_where_its_inputs_can_be():
+    # Noise says little about a mean: of 256 roundings a sixteenth is left, while eager's own sum is off by several.
+    forward = _pooled(_down_then_along)
+    found = Model(lambda: forward(IMAGE), forward, (IMAGE,)).chained(_ext.load())
+    assert found.status == "ok" and "against float64" in found.detail, found
+    bad = _pooled(lambda x, to: _down_then_along(x, to).bfloat16().float())
+    found = Model(lambda: bad(IMAGE), bad, (IMAGE,)).chained(_ext.load())
+    assert found.status == "wrong_value", found
+
+
+def test_a_function_with_weights_of_its_own_is_held_against_eager():
+    weight = torch.randn(64, 64, generator=torch.Generator().manual_seed(2))
+
+    def forward(x):
+        return torch.tanh(x @ (weight.clone() if _ext.load().enabled() else weight)) * (
+            1 + 2**-23 * _ext.load().enabled()
+        )
+
+    x = torch.randn(8, 64, generator=torch.Generator().manual_seed(3))
+    found = Model(lambda: forward(x), forward, (x,)).chained(_ext.load())
+    assert found.status == "ok" and "against eager" in found.detail, found

@@ -102,6 +102,10 @@ def _avg_pools() -> list[Site]:
                 )
                 sites.append(Site(name, tuple((x, size) for x in _planes(dtype)), points))
                 sites.append(Site(name, tuple((x, size) for x in _last(dtype)), points))
+    # Windows of whole vectors and of a vector and a bit, 112 columns in blocks of every size.
+    sites.append(
+        Site("aten::_adaptive_avg_pool2d", ((_t(2, 3, 32, 112), [2, 7]), (_t(1, 2, 9, 50), [2, 7])), "axes")
+    )
     sites.append(Site("aten::avg_pool2d", ((_t(3, 9, 33), *AVG_WINDOWS[0]),)))
     sites.append(Site("aten::avg_pool2d.out", ((_t(2, 3, 8, 10), *AVG_WINDOWS[1], _t(2, 3, 4, 5)),)))
     sites.append(Site("aten::adaptive_avg_pool2d.out", ((_t(2, 3, 8, 10), [4, 5], _t(2, 3, 4, 5)),)))
@@ -150,6 +154,12 @@ def _softmaxes() -> list[Site]:
             sites.append(Site(f"aten::{name}", tuple((x, 1, False) for x in rows), points))
             inside = [_t(2, 5, 7, 9, dtype=dtype), _t(3, 21, 8, 8, dtype=dtype), _t(2, 33, 1, 3, dtype=dtype)]
             sites.append(Site(f"aten::{name}", tuple((x, 1, False) for x in inside), points))
+    for dtype in FLOATS:  # long columns, which are swept
+        for name in ("_softmax", "_log_softmax"):
+            points = "axes" if dtype is F32 or (dtype is BF16 and name == "_softmax") else "default"
+            long = (_t(301, 67, dtype=dtype), _t(258, 2100, dtype=dtype))
+            sites.append(Site(f"aten::{name}", tuple((x, 0, False) for x in long), points, families=2))
+            sites.append(Site(f"aten::{name}", ((_t(3, 257, 5, 7, dtype=dtype), 1, False),), families=2))
     sites.append(Site("aten::_softmax", ((_t(37, 5), 0, False), (_t(5, 64), 0, False))))
     sites.append(Site("aten::_softmax", ((_t(37), -1, False),)))
     sites.append(Site("aten::_softmax.out", ((_t(9, 37), 1, False, _t(9, 37)),)))

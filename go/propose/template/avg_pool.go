@@ -118,7 +118,7 @@ type avgPoolColumns struct{}
 func (avgPoolColumns) Name() string { return "avg_pool_columns" }
 
 func (avgPoolColumns) Applies(c *card.Card) bool {
-	return avgPoolApplies(c, rowsInside) && widestInput(c) <= 4096
+	return avgPoolApplies(c, rowsInside) && widestInput(c) <= 4096 && widestRow(c) <= 4096 // both are kept on the stack
 }
 
 func widestInput(c *card.Card) int64 {
@@ -130,7 +130,7 @@ func widestInput(c *card.Card) int64 {
 }
 
 func (avgPoolColumns) Params(c *card.Card, f propose.Facts) []Param {
-	return []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, grain()}
+	return []Param{lanes(f), {"UNROLL", []int{1, 2, 4}, 2}, ahead(c, f, 0, 8, 16), grain()}
 }
 
 func (avgPoolColumns) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
@@ -140,7 +140,7 @@ func (avgPoolColumns) Build(c *card.Card, f propose.Facts, p Point) (card.Candid
 	}
 	self := argument(call, "self")
 	constants := a.constants(call)
-	constants["WIDTH"] = strconv.FormatInt(widestInput(c), 10)
+	constants["WIDTH"], constants["OUTS"] = strconv.FormatInt(widestInput(c), 10), strconv.FormatInt(widestRow(c), 10)
 	in, strides := planes("self", len(self.Sizes))
 	out, _ := planes("out0", len(self.Sizes))
 	args := append([]card.SpecArg{slot("self"), slot("out0")}, integers(in[:]...)...)

@@ -12,7 +12,7 @@ import (
 )
 
 // norms are the families of normalisations and softmax.
-var norms = []Family{batchNormPlanes{}, batchNormChannels{}, softmaxRows{}, softmaxColumns{}, normRows{}, groupNormPlanes{}, groupNormChannels{}}
+var norms = []Family{batchNormPlanes{}, batchNormChannels{}, softmaxRows{}, softmaxColumns{}, softmaxSweep{}, normRows{}, groupNormPlanes{}, groupNormChannels{}}
 
 // Eager on the CPU has no cudnn_batch_norm; out forms are given empty statistics, and calls with empty tensors are left to eager.
 var batchNorms = overloads("native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training")

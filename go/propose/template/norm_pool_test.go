@@ -171,6 +171,7 @@ var normPoolCards = map[string]struct {
 	"batch norm of channels":         {hostCard(batchNormCall(false, channelsInside...)), "batch_norm_channels"},
 	"softmax along rows":             {hostCard(softmaxCall(-1, 4, 37), softmaxCall(-1, 8, 16)), "softmax_rows"},
 	"softmax down columns":           {hostCard(softmaxCall(1, 4, 7, 5)), "softmax_columns"},
+	"softmax down long columns":      {hostCard(softmaxCall(0, 256, 64)), "softmax_columns softmax_sweep"},
 	"layer norm":                     {hostCard(layerNormCall("float32")), "norm_rows"},
 	"group norm of planes":           {hostCard(groupNormCall()), "group_norm_planes"},
 	"group norm of channels":         {hostCard(groupNormCall(channelsInside...)), "group_norm_channels"},

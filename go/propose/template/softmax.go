@@ -154,6 +154,41 @@ func (softmaxColumns) Build(c *card.Card, f propose.Facts, p Point) (card.Candid
 	return card.Candidate{Source: hostPage("softmax_columns", nil), Spec: single(p, constants, work, share(p, fmt.Sprintf("self_size%d * %d", dim, step)), args)}, nil
 }
 
+// softmaxSweep is host/softmax_sweep.cc: along any other dim, whole rows of many columns.
+type softmaxSweep struct{}
+
+func (softmaxSweep) Name() string { return "softmax_sweep" }
+
+// Applies where one column with its line does not stay in the second cache; below that softmaxColumns reads it once from memory.
+func (softmaxSweep) Applies(c *card.Card) bool {
+	return softmaxApplies(c, false) && longest(c) >= sweptRows
+}
+
+// sweptRows is how long a dim is whose columns are not found in the second cache again: lines a power of two apart share a few sets.
+const sweptRows = 256
+
+func (softmaxSweep) Params(c *card.Card, f propose.Facts) []Param {
+	params := []Param{lanes(f), {"WIDE", []int{32, 64, 128}, 64}, {"ROWS", []int{2, 4, 8}, 8}, {"AHEAD", []int{0, 2, 4, 8}, 8}, grain()}
+	return append(params, streaming(c, f)...)
+}
+
+func (softmaxSweep) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
+	call := c.Variants[0].Call
+	dim, ok := softmaxDim(call)
+	if !ok {
+		return card.Candidate{}, fmt.Errorf("overload `%s`: its dim is not constant", c.Overload)
+	}
+	constants := softmaxTypes(c)
+	if _, ok := p["STREAM"]; !ok {
+		constants["STREAM"] = "0"
+	}
+	inner := product("self", dim+1, len(argument(call, "self").Sizes))
+	args := []card.SpecArg{slot("self"), slot("out0"), integer(fmt.Sprintf("self_size%d", dim)), integer(inner)}
+	vector := laneCount(p, constants["IN"])
+	work := fmt.Sprintf("%s * ceildiv(%s, %d)", product("self", 0, dim), inner, vector)
+	return card.Candidate{Source: hostPage("softmax_sweep", nil), Spec: single(p, constants, work, share(p, fmt.Sprintf("self_size%d * %d", dim, vector)), args)}, nil
+}
+
 // laneCount is the number of lanes of the arithmetic vector of a C type.
 func laneCount(p Point, ctype string) int64 {
 	if ctype == "double" {

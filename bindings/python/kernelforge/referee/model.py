@@ -237,9 +237,14 @@ class Model:
         return _Yardstick(outs, errors, MODEL_RATIO, "the model in float64")
 
     def _wide_model(self) -> Any:
-        """Return a copy of the model in float64, or None where there is no room, or it cannot be copied."""
-        if not isinstance(self._model, torch.nn.Module) or self._inputs is None:
+        """Return a copy of the model in float64, or None where there is no room, or it cannot be copied.
+
+        A function computes in float64 where its inputs are; one with weights of its own refuses them when it is called.
+        """
+        if not callable(self._model) or self._inputs is None:
             return None
+        if not isinstance(self._model, torch.nn.Module):
+            return self._model
         size = sum(t.numel() * 8 for t in (*self._model.parameters(), *self._model.buffers()))
         if size * _COPIES > self.place.free_bytes():
             return None
