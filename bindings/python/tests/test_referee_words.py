@@ -1,5 +1,9 @@
 """Tensors in the order of their memory: what a device compares in words of 8 bytes is what its elements say."""
 
+import math
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -50,3 +54,18 @@ def test_tensors_are_one_line_only_where_their_memory_is():
     assert flat([a[:, :2], a[:, :2]]) is None
     twice = torch.arange(4).as_strided((2, 2), (0, 3))  # two elements, twice, and two that are none of its
     assert flat([twice, twice]) is None
+
+
+def test_the_place_of_an_element_is_torchs_and_needs_no_sympy():
+    """torch.unravel_index imports sympy, which takes longer than all comparisons of a candidate."""
+    from kernelforge.referee.bounds import place_of
+
+    assert place_of(0, ()) == []
+    for sizes in ((7,), (3, 1, 5), (2, 3, 4, 5)):
+        for at in range(math.prod(sizes)):
+            assert place_of(at, torch.Size(sizes)) == [
+                int(i) for i in torch.unravel_index(torch.tensor(at), sizes)
+            ]
+    code = "import sys; from kernelforge.referee.memory import _first_of; import torch; print(_first_of(torch.eye(3) == 0), 'sympy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[0, 1] False"

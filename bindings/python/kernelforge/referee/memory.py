@@ -14,7 +14,7 @@ import torch
 
 from .. import _ext
 from .._place import HOST, Place
-from .bounds import Compared, bits
+from .bounds import Compared, bits, place_of
 from .calls import copy_into, span
 from .doubts import Doubts, differ
 from .draws import Slot
@@ -285,8 +285,4 @@ def differing(room: Room, out: torch.Tensor, words: str) -> Callable[[], str]:
 
 def _first_of(bad: torch.Tensor) -> list[int]:
     """Return the place of the first element that is True; the last place where none is any more (another process may write on)."""
-    return (
-        [int(i) for i in torch.unravel_index(bad.reshape(-1).int().argmax().cpu(), bad.shape)]
-        if bad.dim()
-        else []
-    )
+    return place_of(int(bad.reshape(-1).int().argmax()), bad.shape)

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from .bounds import Bound, Compared, Finding
+from .bounds import Bound, Compared, Finding, place_of
 from .draws import Slot
 from .rule import ALIGN_BYTES, INVARIANT_RATIO, INVARIANT_UNITS, SHIFT, UNIT
 from .wide import leaf_of_group_norm
@@ -200,7 +200,7 @@ def _found(
     if not bool(bad.any()):
         return Finding("ok")
     at = int(bad.reshape(-1).int().argmax())
-    place = [int(i) for i in torch.unravel_index(torch.tensor(at), bad.shape)] if bad.dim() else []
+    place = place_of(at, bad.shape)
     seen = f"at {place}: {out.reshape(-1)[at].item():.9g} (expected {expected.expand(bad.shape).reshape(-1)[at].item():.9g})"
     return Finding(
         "wrong_value", f"{name}: {words}: {int(bad.sum())} of {bad.numel()} {what}, {seen}", float("inf")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import torch
 
-from .bounds import Finding, bits
+from .bounds import Finding, bits, place_of
 
 
 class Ranks:
@@ -97,7 +97,7 @@ class Ranks:
         if not bool(bad.any()):
             return Finding("ok")
         at = int(bad.reshape(-1).int().argmax())
-        place = [int(i) for i in torch.unravel_index(torch.tensor(at), out.shape)] if out.dim() else []
+        place = place_of(at, out.shape)
         wanted = (self.eager if expected is None else expected).reshape(-1)[at].item()
         seen = f"at {place}: {out.reshape(-1)[at].item()} (expected {wanted}{', or an equal element' if self._index else ''})"
         return Finding(
