@@ -100,12 +100,13 @@ def main() -> int:
 
 def rows(names: Sequence[str], jobs: int, until: float, about: tuple[str, str, int]) -> Iterator[Row]:
     """Give the rows of faults as they are known, without those whose turn would have come after `until`; about: target, folder, seed."""
-    if names:
+    brought = [n for n in names if n in faults_candidates.faults(about[0])]
+    parts = [*filter(None, [brought]), *([n] for n in names if n not in brought)]
+    if parts:
         fork = multiprocessing.get_context("fork")  # of a process that has imported torch already
-        with ProcessPoolExecutor(min(jobs, len(names)), fork, _start, about) as pool:
-            for ended in as_completed([pool.submit(_strike, name, until) for name in names]):
-                if row := ended.result():
-                    yield row
+        with ProcessPoolExecutor(min(jobs, len(parts)), fork, _start, about) as pool:
+            for ended in as_completed([pool.submit(_strike, part, until) for part in parts]):
+                yield from ended.result()
 
 
 _ours: dict[str, Any] = {}  # of a process that injects: the searches it makes and the seed of its faults
@@ -115,13 +116,29 @@ def _start(target: str, folder: str, seed: int) -> None:
     _ours.update(trials=Trials(target, Path(folder) / str(os.getpid()), random.Random(seed)), seed=seed)
 
 
-def _strike(name: str, until: float) -> Row | None:
-    """Return the row of a fault, at a moment that only its name and the seed decide; None: its turn came too late."""
-    if time.monotonic() > until:
-        return None
+def _strike(names: Sequence[str], until: float) -> list[Row]:
+    """Return the rows of some faults, without those whose turn came too late. Several come in one study; what was not contained there stays so, and is
+    injected again alone to tell what it did from what came before it."""
     trials: Trials = _ours["trials"]
-    trials.chance.seed(f"{_ours['seed']} {name}")
-    return one(listed(trials.target)[name], name, trials)
+    together = dict[str, Row]()
+    if len(names) > 1 and time.monotonic() < until:
+        began = time.monotonic()
+        try:
+            together = {row.name: row for row in faults_candidates.inject_all(trials, names)}
+        except Exception as e:
+            traceback.print_exc()
+            together = {n: Row(n, False, None, f"the harness failed: {type(e).__name__}: {e}") for n in names}
+        for row in together.values():
+            timed(row, (time.monotonic() - began) / len(names))
+    found = [row for row in together.values() if row.contained]
+    for name in names:
+        if time.monotonic() < until and (name not in together or not together[name].contained):
+            trials.chance.seed(f"{_ours['seed']} {name}")  # its moment is decided by this alone
+            found.append(one(listed(trials.target)[name], name, trials))
+            if name in together and found[-1].contained:
+                found[-1].contained = False
+                found[-1].saw = f"contained alone, but not after others in one study: {together[name].saw}"
+    return found
 
 
 def one(inject: Any, name: str, trials: Trials) -> Row:
@@ -134,7 +151,12 @@ def one(inject: Any, name: str, trials: Trials) -> Row:
     except Exception as e:
         traceback.print_exc()
         row = Row(name, False, None, f"the harness failed: {type(e).__name__}: {e}")
-    row.took_s = time.monotonic() - began
+    return timed(row, time.monotonic() - began)
+
+
+def timed(row: Row, took_s: float) -> Row:
+    """Note what a row took, and whether the search went on late."""
+    row.took_s = took_s
     if row.contained and row.recover_s is not None and row.recover_s > RECOVER_S:
         row.saw += f"; it took longer than {RECOVER_S:g} s to go on"
     return row
@@ -142,7 +164,7 @@ def one(inject: Any, name: str, trials: Trials) -> Row:
 
 def begin(args: argparse.Namespace) -> dict[str, Any]:
     """Return the result of an earlier run of this commit and seed, or an empty one."""
-    command = f"python bench/faults.py --target {args.target} --budget-s {args.budget_s:g} --seed {args.seed}"
+    command = resumed.said("faults", sys.argv[1:])
     about = {"target": args.target, "seed": args.seed}
     empty = {"rows": [], "faults": 0, "contained": 0, "recover_s_max": None}
     return resumed.begin(args.out, command, args.commit, about, empty)

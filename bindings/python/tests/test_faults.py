@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,26 @@ def test_faults_side_by_side_are_each_told_once_and_go_on_where_they_were_cut_of
     assert "left" not in found
     assert sorted(r["name"] for r in found["rows"]) == sorted(names)
     assert _run("faults.py", *options)["rows"] == found["rows"], "no fault is injected again"
+
+
+def test_a_fault_that_only_others_make_worse_is_not_contained(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(BENCH)
+    import random
+
+    import faults
+    import faults_candidates
+    from faults_row import Row, Trials
+
+    def inject_all(trials, names):
+        return [Row(n, n == "first" or len(names) == 1, None, "saw") for n in names]
+
+    monkeypatch.setattr(faults_candidates, "inject_all", inject_all)
+    monkeypatch.setattr(
+        faults, "listed", lambda target: dict.fromkeys(("first", "second"), faults_candidates.inject)
+    )
+    monkeypatch.setitem(faults._ours, "trials", Trials("host", tmp_path, random.Random(0)))
+    monkeypatch.setitem(faults._ours, "seed", 0)
+    found = {row.name: row for row in faults._strike(["first", "second"], time.monotonic() + 60)}
+    assert found["first"].contained and not found["second"].contained
+    assert "contained alone, but not after others" in found["second"].saw
+    assert [row.contained for row in faults._strike(["second"], time.monotonic() + 60)] == [True]
