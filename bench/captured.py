@@ -1,6 +1,6 @@
 """How many of the kernels that models run beat eager, counted as the Kernel Forge paper counts (14 over four models): bench/results/captured-h200.json.
 
-    python bench/captured.py --budget-s 540                     all models; again to go on
+    python bench/captured.py --lanes 3 --tier 1 --budget-s 540  all models, three at a time; again to go on
     python bench/captured.py --only qwen35 --budget-s 300
     python bench/captured.py --device cpu --tiny --out build/captured-host.json       a try on a processor
 
@@ -11,7 +11,8 @@ fresh data by the real dispatch path, is above 1; `served`, that a variant's is 
 those that do not beat eager count as eager. An operator beats eager in a model if one of its cards does: the paper's kernels are operators.
 
 Operators' largest cards come first, then the others; each card gets an equal part of the time that is left. The file is saved after each row, and the same
-command on the same commit goes on with the cards that have no row. The exit code is 6 if some have none.
+command on the same commit goes on with the cards that have no row. --lanes has several models searched side by side, a process each, which take turns
+where they time (bench/lanes.py): a card's own study starts and prepares for seconds. The exit code is 6 if some cards have no row.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import captured_card
+import lanes
 import resumed
 from models import MODELS, RESULTS, TITLES, slug
 
@@ -34,6 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 UNFINISHED = 6
 CANDIDATES, LEAST_SHARE = 50, 0.001  # the paper's; its smallest kernel that counts had 0.12 % of the time
 LEAST_S, MOST_S = 6.0, 60.0  # of a card
+ABOUT = ("device", "torch", "candidates", "min_share", "tiny")  # what tells results apart, beside the commit
 PAPER = {  # the paper's models, by ours
     "resnet50": "ResNet-50",
     "sd35": "SD 3.5 Medium",
@@ -54,35 +58,63 @@ class Count:
 
     def __init__(self, args: argparse.Namespace, result: Row) -> None:
         self.args, self.result, self.began = args, result, time.monotonic()
+        self.names = [n for n in MODELS if not args.only or n in args.only]
+        self.late = 0.0  # the most seconds that a card took beyond its own
 
     def left(self) -> float:
         return float(self.args.budget_s - (time.monotonic() - self.began))
 
     def save(self) -> None:
-        self.result["summary"] = summary(self.result)
-        self.result["beat_eager"] = {
-            name: m["cards_beat_eager"] for name, m in self.result["summary"]["models"].items()
-        }
-        resumed.write(self.result, self.args.out)
+        """Save what there is of the models of this run, beside what other processes have saved of theirs meanwhile."""
+        with lanes.locked(self.args.out):
+            there = resumed.of_the_same(self.args.out, self.result, ABOUT)
+            self.result |= merged(self.result, there or self.result, self.names)
+            for key in ("left", "missing", "failed"):  # what is not there is none
+                if not self.result[key]:
+                    del self.result[key]
+            told = summary(self.result)
+            self.result |= {"summary": told}
+            self.result |= {"beat_eager": {n: m["cards_beat_eager"] for n, m in told["models"].items()}}
+            resumed.write(self.result, self.args.out)
+
+    def todo(self) -> list[str]:
+        return [n for n in self.names if not self.result["models"].get(n, {}).get("done")]
 
     def run(self) -> None:
-        from kernelforge.errors import EnvironmentFault
+        from kernelforge.errors import EnvironmentFault, KernelForgeError, StoreFault
 
-        self.result.pop("missing", None)
-        names = [n for n in MODELS if not self.args.only or n in self.args.only]
-        todo = [n for n in names if not self.result["models"].get(n, {}).get("done")]
+        todo, errors = self.todo(), {"missing": dict[str, str](), "failed": dict[str, str]()}
         for i, name in enumerate(todo):
             if self.left() < LEAST_S:
                 break
             try:
                 self.model(name, self.left() / (len(todo) - i))
-            except EnvironmentFault as e:  # its library is not here; the others may be
-                print(f"error: {e}", file=sys.stderr, flush=True)
-                self.result["missing"] = {**self.result.get("missing", {}), name: e.text}
-        self.result["left"] = [n for n in names if not self.result["models"].get(n, {}).get("done")]
-        if not self.result["left"]:
-            del self.result["left"]
+            except StoreFault:
+                raise
+            except (KernelForgeError, RuntimeError) as e:  # the others may be made, and be judged
+                print(f"error: {name}: {e}", file=sys.stderr, flush=True)
+                lacks = isinstance(e, EnvironmentFault)  # its library is not here
+                errors["missing" if lacks else "failed"][name] = str(e).splitlines()[0]
+        self.result |= errors
         self.save()
+
+    def side_by_side(self) -> None:
+        """Have a process for each model, as far as the seconds go."""
+        a = self.args
+        same = ["--device", a.device, "--candidates", str(a.candidates), "--min-share", str(a.min_share)]
+        same += ["--out", str(a.out), "--home", str(a.home), "--part-of", str(a.lanes)]
+        same += ["--tiny"] if a.tiny else []
+        same += ["--commit", a.commit] if a.commit else []
+        same += ["--tier", str(a.tier)] if a.tier is not None else []
+
+        def command(name: str, seconds: float) -> list[str]:
+            return [__file__, "--only", name, "--budget-s", f"{seconds:.1f}", *same]
+
+        self.save()  # on a machine that is taken away at once there is a file that says what is left
+        lanes.side_by_side(command, self.todo(), a.lanes, self.left())
+        there = resumed.of_the_same(a.out, self.result, ABOUT)
+        self.result.clear()
+        self.result |= there
 
     def model(self, name: str, seconds: float) -> None:
         """Profile a model and search its cards, as far as the seconds allow."""
@@ -105,7 +137,7 @@ class Count:
             candidates=self.args.candidates,
             max_seconds=None,
             seed=0,
-            tier=None,
+            tier=self.args.tier,
             review=False,
             exact=False,
             processes=0,
@@ -123,10 +155,10 @@ class Count:
             done = {r["card"] for r in self.result["rows"] if r["model"] == name}
             open_cards = captured_card.in_order([c for c in job.cards if c["id"] not in done])
             for i, card in enumerate(open_cards):
-                left = until - time.monotonic()
+                left = until - self.late - time.monotonic()
                 if left < LEAST_S:
                     return self.save()
-                box = min(MOST_S, max(LEAST_S, left / (len(open_cards) - i)))
+                box = min(MOST_S, max(LEAST_S, left / (len(open_cards) - i) - self.late))
                 self.searched(name, job, card, box)
                 job.profile.forget_payloads({c["id"] for c in open_cards[i + 1 :]})
         self.result["models"][name]["done"] = True
@@ -186,6 +218,7 @@ class Count:
         except KernelForgeError as e:  # this card cannot be judged; the others may
             row |= {"candidates": 0, "beat_eager": None, "why": str(e).splitlines()[0]}
         row["seconds"] = round(time.monotonic() - began, 2)
+        self.late = max(self.late, row["seconds"] - seconds)
         row["made"] = resumed.now()
         self.result["rows"].append(row)
         self.save()
@@ -194,6 +227,25 @@ class Count:
             f"{name:13} {row['op']:32} {row['words']:42} {row['share']:6.1%} {row['candidates']:3} tried, at least {low}  {row.get('best') or ''}",
             flush=True,
         )
+
+
+def merged(ours: Row, there: Row, names: Sequence[str]) -> Row:
+    """Return models, rows, and what is left, missing or failed: of these models as we have them, of the others as the file has them."""
+
+    def of(key: str) -> Row:
+        others = {n: v for n, v in there.get(key, {}).items() if n not in names}
+        return others | {n: v for n, v in ours.get(key, {}).items() if n in names}
+
+    models, order = of("models"), list(MODELS)
+    rows = [r for r in there["rows"] if r["model"] not in names]
+    rows += [r for r in ours["rows"] if r["model"] in names]
+    to_do = {*names, *there.get("left", ())}
+    return {
+        "models": {n: models[n] for n in order if n in models},
+        "rows": sorted(rows, key=lambda r: order.index(r["model"])),
+        "left": [n for n in order if n in to_do and not models.get(n, {}).get("done")],
+        **{key: of(key) for key in ("missing", "failed")},
+    }
 
 
 def summary(result: Row) -> Row:
@@ -245,7 +297,16 @@ def main() -> int:
     add("--out", type=Path, help="default: bench/results/captured-DEVICE.json")
     add("--home", type=Path, help="folder of store and cache (default: build/captured-DEVICE)")
     add("--commit", help="what the result file says of the code; default: git's HEAD")
+    add(
+        "--tier",
+        type=int,
+        help="of the sandbox, by number: 1 leaves compute-sanitizer out, which takes seconds",
+    )
+    add("--lanes", type=int, default=1, help="models side by side, which take turns (1)")
+    add("--part-of", type=int, default=0, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.lanes < 1 or (args.lanes > 1 and args.device == "cpu" and not args.tiny):
+        parser.error(f"--lanes {args.lanes} (expected 1 or more; on the host 1: nobody takes turns there)")
     logging.basicConfig(
         format="%(relativeCreated)8.0f ms  %(message)s", level=logging.WARNING, stream=sys.stderr
     )
@@ -253,22 +314,27 @@ def main() -> int:
 
     name = slug(torch.cuda.get_device_name()) if args.device == "cuda" else "host"
     args.out = args.out or RESULTS / f"captured-{name}.json"
-    os.environ["KERNELFORGE_HOME"] = str((args.home or ROOT / f"build/captured-{name}").absolute())
+    args.home = (args.home or ROOT / f"build/captured-{name}").absolute()
+    os.environ["KERNELFORGE_HOME"] = str(args.home)
+    if args.part_of:
+        lanes.be_one_of(args.part_of)
 
     from kernelforge import _ext, _pins
     from kernelforge._place import place_of
 
     _ext.load()
-    command = f"python bench/captured.py --device {args.device} --budget-s {args.budget_s:g}"
+    command = resumed.said("captured", sys.argv[1:])
     env = _pins.environment(place_of(args.device))
-    about = {
-        **{k: env[k] for k in ("device", "torch")},  # another count of cores is no other result
-        "candidates": args.candidates,
-        "min_share": args.min_share,
-        "tiny": args.tiny,
-    }
+    found = {**env, **vars(args)}
+    about = {k: found[k] for k in ABOUT}  # another count of cores is no other result
     result = resumed.begin(args.out, command, args.commit, about, {"env": env, "models": {}, "rows": []})
-    Count(args, result).run()
+    count = Count(args, result)
+    if args.lanes > 1:
+        count.side_by_side()
+    else:
+        count.run()
+    if args.part_of:
+        return UNFINISHED if count.todo() else 0
     print(json.dumps(result["summary"]["all"]))
     for model, m in result["summary"]["models"].items():
         print(

@@ -2,12 +2,13 @@
 or cost-tables-h200.json.gz.
 
     python bench/cost_tables.py --budget-s 600
-    python bench/cost_tables.py --target cuda --budget-s 540
+    python bench/cost_tables.py --target cuda --lanes 4 --budget-s 540
 
 bench/ablation compares ways to search from these tables, on any machine. The cards are those of bench/cost_calls.py; each gets an equal part of what is
 left of the budget. A card's points are judged in this order: the default of each family, then the points that differ from it in one parameter, then the
 others in an order drawn from seed 0; of a space with more than --most points the first --most of that order are its table (`points` and `sampled` in
-the file say so). Every verdict is written to a journal beside the file when it comes, and the file is written whole at the end of each card: killed at
+the file say so). With --lanes several cards are recorded side by side, a process each, which take turns where they time (bench/lanes.py): a new study's
+start is mostly loading. Every verdict is written to a journal beside the file when it comes, and the file is written whole at the end of each card: killed at
 any moment, the same command goes on. A row belongs to its candidate's id, source and launch spec in one hash; a row of a template that has
 changed since is judged again.
 """
@@ -30,6 +31,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import lanes
 import resumed
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -141,12 +143,17 @@ class Tables:
     def __init__(self, path: Path, head: dict[str, Any]) -> None:
         self.path, self.journal = path, path.with_suffix(".rows")
         self.content: dict[str, Any] = {**head, "cards": []}
-        with contextlib.suppress(FileNotFoundError), gzip.open(path, "rt") as f:
-            self.content["cards"] = json.load(f)["cards"]
         self.late: dict[str, dict[str, Row]] = {}
+        self.read()
+
+    def read(self) -> None:
+        """Read both, as other processes may have left them."""
+        with contextlib.suppress(FileNotFoundError), gzip.open(self.path, "rt") as f:
+            self.content["cards"] = json.load(f)["cards"]
+        self.late = {}
         with contextlib.suppress(FileNotFoundError):
             for line in self.journal.read_text().splitlines():
-                with contextlib.suppress(ValueError):  # the last line of a run that was killed
+                with contextlib.suppress(ValueError):  # a line that was torn
                     name, row = json.loads(line)
                     self.late.setdefault(name, {})[row["id"]] = row
 
@@ -157,11 +164,19 @@ class Tables:
 
     def keep(self, name: str, row: Row) -> None:
         self.late.setdefault(name, {})[row["id"]] = row
-        with self.journal.open("a") as f:
-            f.write(json.dumps([name, row]) + "\n")
+        with lanes.locked(self.path):
+            text = self.journal.read_bytes() if self.journal.exists() else b""
+            torn = text and not text.endswith(b"\n")  # the last line of a run that was killed
+            with self.journal.open("a") as f:
+                f.write("\n" * bool(torn) + json.dumps([name, row]) + "\n")
 
     def complete(self, about: dict[str, Any], order: list[str]) -> None:
         """Put a card's rows into the file, those of `order`, which are candidates' ids."""
+        with lanes.locked(self.path):
+            self.read()
+            self._complete(about, order)
+
+    def _complete(self, about: dict[str, Any], order: list[str]) -> None:
         known = self.known(about["name"])
         card = {**about, "rows": [known[i] for i in order if i in known]}
         others = [c for c in self.content["cards"] if c["name"] != about["name"]]
@@ -207,7 +222,8 @@ def record(name: str, make: Any, tables: Tables, arguments: argparse.Namespace, 
             known = tables.known(name)
             missing = [c for c in candidates if c["id"] not in known]
             print(
-                f"{name}: {card['overload']}, {count} points, {len(candidates)} in the table, {len(missing)} to be judged"
+                f"{name}: {card['overload']}, {count} points, {len(candidates)} in the table, {len(missing)} to be judged",
+                flush=True,
             )
             whole = judged(name, card, study, missing, until, tables.keep)
             about = {
@@ -243,7 +259,26 @@ def _slug(target: str) -> str:
     return slug(torch.cuda.get_device_name())
 
 
-def main() -> int:
+def recorded(todo: list[str], calls: dict[str, Any], tables: Tables, arguments: argparse.Namespace) -> int:
+    """Record one card after the other, each in an equal part of the time that is left; return how many are not whole."""
+    from kernelforge.errors import KernelForgeError
+
+    end, left = time.monotonic() + arguments.budget_s, 0
+    for i, name in enumerate(todo):
+        now = time.monotonic()
+        if now >= end:
+            left += 1
+            continue
+        try:
+            left += not record(name, calls[name], tables, arguments, now + (end - now) / (len(todo) - i))
+        except (KernelForgeError, RuntimeError) as e:  # this card cannot be judged; the others may
+            print(f"error: {name}: {e}", file=sys.stderr, flush=True)
+            left += 1
+    return left
+
+
+def options() -> argparse.Namespace:
+    """Return the command's options, with `part`: the command of a single card, for bench/lanes.py."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -256,13 +291,33 @@ def main() -> int:
     )
     parser.add_argument("--commit", help="what the file says of the code; default: git's HEAD")
     parser.add_argument("--out", type=Path, help="default: bench/results/cost-tables-TARGET.json.gz")
+    parser.add_argument("--lanes", type=int, default=1, help="cards side by side, which take turns (1)")
+    parser.add_argument("--part-of", type=int, default=0, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.lanes < 1 or (arguments.lanes > 1 and arguments.target == "host"):
+        parser.error(
+            f"--lanes {arguments.lanes} (expected 1 or more; on the host 1: nobody takes turns there)"
+        )
+
+    def part(card: str, seconds: float) -> list[str]:
+        words = [__file__, "--target", arguments.target, "--only", card, "--budget-s", f"{seconds:.1f}"]
+        words += ["--most", str(arguments.most), "--note", arguments.note, "--out", str(arguments.out)]
+        words += ["--part-of", str(arguments.lanes)]
+        return words + (["--commit", arguments.commit] if arguments.commit else [])
+
+    arguments.part = part
+    return arguments
+
+
+def main() -> int:
+    arguments = options()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     import cost_calls
 
     path = (arguments.out or RESULTS / f"cost-tables-{_slug(arguments.target)}.json.gz").absolute()
     if path.suffix != ".gz":
         path = path.with_name(path.name + ".gz")
+    arguments.out = path
     path.parent.mkdir(parents=True, exist_ok=True)
     target = "" if arguments.target == "host" else f" --target {arguments.target}"
     command = f"python bench/cost_tables.py{target} --budget-s {arguments.budget_s:g}"
@@ -271,13 +326,15 @@ def main() -> int:
     )
     calls = getattr(cost_calls, arguments.target)()
     todo = [n for n in calls if arguments.only is None or n in arguments.only]
-    end, left = time.monotonic() + arguments.budget_s, 0
-    for i, name in enumerate(todo):
-        now = time.monotonic()
-        if now >= end:
-            left += 1
-            continue
-        left += not record(name, calls[name], tables, arguments, now + (end - now) / (len(todo) - i))
+    if arguments.lanes > 1:
+        left = len(lanes.side_by_side(arguments.part, todo, arguments.lanes, arguments.budget_s))
+        tables.read()
+    else:
+        if arguments.part_of:
+            lanes.be_one_of(arguments.part_of)
+        left = recorded(todo, calls, tables, arguments)
+        if arguments.part_of:
+            return UNFINISHED if left else 0
     for card in tables.content["cards"]:
         ok = [r for r in card["rows"] if r["status"] == "ok"]
         best = min((r["cost"] for r in ok), default=float("nan"))

@@ -5,13 +5,17 @@
 
 Each row's pack is applied in a process below NVIDIA's `ncu` (of the CUDA toolkit), and its call is made once under the counters, with cold caches and the
 clocks left alone. The file is saved after each row; a row keeps its counters until `--again`. Times under ncu are no evidence of speed: the row has those.
-The exit code is 5 without ncu or rows, 6 if rows are left.
+A pack is where bench/ops.py has left it (--home): a row whose pack is not there is passed over.
+The exit code is 5 without ncu, rows or packs, 6 if rows are left.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -104,32 +108,47 @@ def child(case: str, pack: Path) -> int:
     return 0
 
 
-def wanted(result: dict[str, Any], only: str, again: bool) -> list[Row]:
-    """Return the served rows to look at, those of missed goals first."""
-    import ops
-
+def wanted(result: dict[str, Any], only: str, again: bool, home: Path) -> list[Row]:
+    """Return the served rows to look at whose packs are in the home, those of missed goals first."""
     missed = {c for g in result["summary"]["goals"] if g["met"] is False for c in g.get("cases", ())}
     rows = [
-        r for r in result["rows"] if r["served"] and r["search"].get("pack") and ops._fits(r["case"], only)
+        r for r in result["rows"] if r["served"] and r["search"].get("pack") and resumed.fits(r["case"], only)
     ]
-    rows = [r for r in rows if again or "counters" not in r]
+    rows = [r for r in rows if (again or "counters" not in r) and (home / r["search"]["pack"]).is_dir()]
     return sorted(rows, key=lambda r: r["case"] not in missed)
 
 
-def look(row: Row, ncu: str, target: str, home: Path) -> None:
-    """Add `counters` to a row, or `counters_why`."""
+def look(row: Row, ncu: str, target: str, home: Path, seconds: float) -> bool:
+    """Add `counters` to a row, or `counters_why`; return whether there was time for it. seconds: that are left."""
+    words = command(ncu, target, row["case"], home / row["search"]["pack"])
+    kernels: list[Row] = []
     try:
-        done = subprocess.run(
-            command(ncu, target, row["case"], home / row["search"]["pack"]),
-            capture_output=True,
-            text=True,
-            timeout=ROW_S,
-        )
-        kernels = parse(done.stdout)
-        row["counters_why"] = None if kernels else f"no kernel of ours ran: {done.stderr.strip()[-200:]}"
-    except (ValueError, subprocess.TimeoutExpired) as e:
-        kernels, row["counters_why"] = [], str(e)[:300]
+        out, errors = ended(words, min(seconds, ROW_S))
+        kernels = parse(out)
+        row["counters_why"] = None if kernels else f"no kernel of ours ran: {errors.strip()[-200:]}"
+    except ValueError as e:
+        row["counters_why"] = str(e)[:300]
+    except subprocess.TimeoutExpired:
+        if seconds < ROW_S:
+            return False
+        row["counters_why"] = f"no answer within {ROW_S:.0f} s"
     row |= {"counters": kernels, "counters_made": resumed.now()}
+    return True
+
+
+def ended(words: list[str], seconds: float) -> tuple[str, str]:
+    """Return what a command prints; where it takes longer than the seconds, it is ended with all that it started: what ncu watches would hold the device.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer.
+    """
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
+        try:
+            return process.communicate(timeout=seconds)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -138,11 +157,12 @@ def main(words: list[str] | None = None) -> int:
     )
     add = parser.add_argument
     add("--target", choices=("cuda",), default="cuda")
-    add("--budget-s", type=float, default=300.0, help="begin no row after this")
+    add("--budget-s", type=float, default=300.0, help="a row that is under way then is left")
     add("--only", default="*", metavar="PATTERN", help="cases whose name holds this, or fits it with * and ?")
     add("--out", type=Path, help="result file of bench/ops.py (default: bench/results/ops-DEVICE.json)")
     add("--home", type=Path, help="folder of its packs (default: build/bench-ops/DEVICE)")
     add("--again", action="store_true", help="also rows that have counters")
+    add("--commit", help="what a row says of the code that read its counters; default: git's HEAD")
     add("--child", help=argparse.SUPPRESS)
     add("--pack", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args(words)
@@ -172,10 +192,22 @@ def main(words: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 5
-    until, rows = time.monotonic() + args.budget_s, wanted(result, args.only, args.again)
-    while rows and time.monotonic() < until:
+    commit = args.commit or models.commit()
+    until, rows = time.monotonic() + args.budget_s, wanted(result, args.only, args.again, args.home)
+    served = [r for r in result["rows"] if r["served"]]
+    if served and not any((args.home / str(r["search"].get("pack"))).is_dir() for r in served):
+        print(
+            f"read counters: none of the packs of {len(served)} served rows is in `{args.home}`\n"
+            "hint: bring that folder along from the machine that measured the rows",
+            file=sys.stderr,
+        )
+        return 5
+    while rows and (left := until - time.monotonic()) > 0:
         row = rows.pop(0)
-        look(row, ncu, args.target, args.home)
+        if not look(row, ncu, args.target, args.home, left):
+            rows.append(row)
+            break
+        row["counters_commit"] = commit
         models.save(args.out, result)
         print(f"{row['case'][:52]:52} {row['counters_why'] or told(row['counters'])}", flush=True)
     return ops.UNFINISHED if rows else 0

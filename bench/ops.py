@@ -17,8 +17,8 @@ The exit code is 6 if rows are left.
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import queue
+import statistics
 import sys
 import threading
 import time
@@ -34,10 +34,13 @@ RESULTS = ROOT / "bench/results"
 HOME = ROOT / "build/bench-ops"
 WAYS = ("inductor", "autotune", "tuned", "kernelforge")
 UNFINISHED = 6
+OVER_S = 5.0  # for lanes whose children were ended
 START_S = 180.0  # a child that imports torch, on a machine that is busy
 DEFAULTS = {  # seconds and candidates a case: a GPU judges candidates faster, and a processor compiles slower
-    "cuda": {"candidates": 24, "search_s": 15.0, "compile_s": 60.0, "autotune_s": 40.0, "case_s": 240.0},
-    "host": {"candidates": 16, "search_s": 90.0, "compile_s": 120.0, "autotune_s": 240.0, "case_s": 900.0},
+    "cuda": {"candidates": 24, "search_s": 15.0, "compile_s": 60.0, "autotune_s": 40.0, "case_s": 240.0}
+    | {"grace_s": 15.0},
+    "host": {"candidates": 16, "search_s": 90.0, "compile_s": 120.0, "autotune_s": 240.0, "case_s": 900.0}
+    | {"grace_s": 900.0},
 }
 
 Row = dict[str, Any]
@@ -73,6 +76,7 @@ class Bench:
         self._lock = threading.Lock()
         self._ended: dict[str, dict[str, str]] = {}  # by case: the steps that ended a child
         self._children: list[Child] = []
+        self._took = list[float]()  # seconds of rows
         self._broken, self._over = "", False
 
     def _found(self) -> dict[str, Any]:
@@ -101,7 +105,7 @@ class Bench:
     def left(self) -> list[str]:
         """Return the names of the cases to measure: those without a row first, then rows that lack a way, failed, or are stale."""
         rows = {r["case"]: r for r in self.result["rows"]}
-        wanted = [n for n in self.order if _fits(n, self.args.only)]
+        wanted = [n for n in self.order if resumed.fits(n, self.args.only)]
         missing = [n for n in wanted if n not in rows]
 
         def again(r: Row) -> bool:
@@ -113,11 +117,18 @@ class Bench:
         return [*missing, *(n for n in wanted if n in rows and again(rows[n]))]
 
     def packs(self) -> list[str]:
-        """Return the served rows to measure again from their packs; those that were measured longest ago come first."""
-        rows = [r for r in self.result["rows"] if r["served"] and r["search"].get("pack")]
-        rows = [r for r in rows if _fits(r["case"], self.args.only)]
+        """Return the served rows to measure again from packs that are here; those that were measured longest ago come first."""
+        rows = [r for r in self._served() if (self.home / r["search"]["pack"]).is_dir()]
         rows = [r for r in rows if r.get("recheck_run") != self.result["made"]]
         return [r["case"] for r in sorted(rows, key=lambda r: r.get("recheck_made") or "")]
+
+    def gone(self) -> int:
+        """Return how many served rows have no pack here: it was made on a machine that is gone, and not brought along."""
+        return sum(not (self.home / r["search"]["pack"]).is_dir() for r in self._served())
+
+    def _served(self) -> list[Row]:
+        rows = [r for r in self.result["rows"] if r["served"] and r["search"].get("pack")]
+        return [r for r in rows if resumed.fits(r["case"], self.args.only)]
 
     # ---- the work ----------------------------------------------------------------------------------------------------
 
@@ -148,31 +159,43 @@ class Bench:
             lane.start()
         try:
             for lane in lanes:
-                lane.join()
-        finally:  # after Ctrl-C too: what is measured is saved, and the children end
+                lane.join(max(self._end() - time.monotonic(), 0.0))
+        finally:  # after Ctrl-C too: what is measured is saved, and the children end; a row that they had under way is left
             self._over = True
             for child in list(self._children):
                 child.end()
+        for lane in lanes:
+            lane.join(OVER_S)
         self.save()
         if self._broken:
             raise Broken(self._broken)
         return len(self.packs() if self.args.recheck else self.left())
+
+    def _end(self) -> float:
+        return float(self.until + self.args.grace_s)
+
+    def _goes_on(self) -> bool:
+        """Return whether another row is begun: one that takes as long as most has to end in time."""
+        now = time.monotonic()
+        return now < self.until and now + statistics.median(self._took or [0.0]) < self._end()
 
     def _lane(self, todo: queue.Queue[str], device: str | None, lane: int, cores: set[int]) -> None:
         """Work through cases in one child after the other, until none is left or the time is over. A lane has its own part of the processors: what one
         compiles is not in the way of what another times."""
         child: Child | None = None
         work: Callable[[Child, str], None] = self._recheck if self.args.recheck else self._measure
-        while time.monotonic() < self.until and not self._broken:
+        while self._goes_on() and not self._broken:
             try:
                 name = todo.get_nowait()
             except queue.Empty:
                 break
-            done = False
+            done, began = False, time.monotonic()
             while not done:
                 try:
                     child = child or self._child(device, lane, cores)
                 except Ended as e:
+                    if self._over:
+                        return
                     self._broken = f"start a process that measures: {e.doing}: {e.why}"
                     return
                 try:
@@ -183,6 +206,7 @@ class Bench:
                     if self._over:
                         return
                     done = self._stopped(name, e)
+            self._took.append(time.monotonic() - began)
         if child:
             child.end()
 
@@ -261,12 +285,14 @@ class Bench:
     # ---- the file ---------------------------------------------------------------------------------------------------
 
     def keep(self, row: Row) -> None:
+        import ops_goals
+
         with self._lock:
             rows = {r["case"]: r for r in self.result["rows"]} | {row["case"]: row}
             known = {n: i for i, n in enumerate(self.order)}
             self.result["rows"] = sorted(rows.values(), key=lambda r: known.get(r["case"], len(known)))
             self.save()
-        print(line(row), flush=True)
+        print(ops_goals.line(row), flush=True)
 
     def save(self) -> None:
         import models
@@ -276,40 +302,6 @@ class Bench:
         models.save(self.path, self.result)
 
 
-def _fits(name: str, pattern: str) -> bool:
-    """Return whether a case is meant: a part of its name, or a pattern with * and ?.
-
-    Example:
-        >>> _fits("softmax dim1 float32", "dim1"), _fits("softmax dim1 float32", "*bfloat16")
-        (True, False)
-    """
-    return pattern in name or fnmatch.fnmatch(name, pattern)
-
-
-def line(row: Row) -> str:
-    """Return a row in one line."""
-    if row["eager_us"] is None:
-        return f"{row['case'][:52]:52} {row['why']['eager_us']}"
-
-    def us(key: str) -> str:
-        return f"{row[key]:10.2f}" if row.get(key) else f"{'-':>10}"
-
-    keys = ("eager_us", "inductor_us", "autotune_us", "tuned_us", "kernelforge_us", "copy_us", "roof_us")
-    gain = f"{row['low']:6.2f}x" if row["served"] else "  eager"
-    return f"{row['case'][:52]:52}{''.join(map(us, keys))} {gain}"
-
-
-def goals_told(result: dict[str, Any]) -> str:
-    """Return the goals as lines."""
-    marks = {True: "met", False: "missed", None: "open"}
-    lines = []
-    for g in result["summary"]["goals"]:
-        got = "-" if g["got"] is None else f"{g['got']:g}"
-        sign = "<=" if g["at_most"] else ">="
-        lines.append(f"{marks[g['met']]:7}{got:>8} {sign} {g['wanted']:<6g}{g['goal']}")
-    return "\n".join(lines)
-
-
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -317,6 +309,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     add("--target", choices=("cuda", "host"), required=True)
     add("--budget-s", type=float, default=540.0, help="begin no row after this")
+    add("--grace-s", type=float, help="end rows that are under way so long after it; they are left")
     add("--out", type=Path, help="result file (default: bench/results/ops-DEVICE.json)")
     add("--home", type=Path, help="folder of packs, stores and caches (default: build/bench-ops/DEVICE)")
     add("--only", default="*", metavar="PATTERN", help="cases whose name holds this, or fits it with * and ?")
@@ -383,14 +376,19 @@ def main(words: list[str] | None = None) -> int:
 
 def work(args: argparse.Namespace) -> int:
     """Measure, or only list or draw, as asked; return the exit code."""
+    import ops_goals
     import ops_plot
 
     bench = Bench(args)
+    if args.recheck and (gone := bench.gone()):
+        print(
+            f"packs of {gone} served rows are not in `{bench.home}`: these rows stay as they are", flush=True
+        )
     if args.list:
         print("\n".join(bench.packs() if args.recheck else bench.left()))
         return 0
     left = 0 if args.plot else bench.run()
-    print(goals_told(bench.result))
+    print(ops_goals.goals_told(bench.result))
     if bench.path.exists():
         print(f"results: {bench.path}, {ops_plot.write(bench.path)}; {left} left")
     return UNFINISHED if left else 0

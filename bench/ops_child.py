@@ -269,7 +269,8 @@ class Measure:
         """Return the ratio of a pack that this process has loaded and not made."""
         self.say(doing="recheck")
         try:
-            plans = kernelforge.apply(self.home / pack)
+            with _turns.beside(self.place):
+                plans = kernelforge.apply(self.home / pack)
         except KernelForgeError as e:
             return {"recheck_ratio": None, "recheck_why": first_line(e)}
         with torch.inference_mode(), _turns.alone(self.place):

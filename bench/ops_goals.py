@@ -208,3 +208,27 @@ def summary(target: str, rows: Sequence[Row], cases: int) -> dict[str, Any]:
         "first": means(before),
         "goals": [judge(g, whole, cases) for g in goals(target)],
     }
+
+
+def line(row: Row) -> str:
+    """Return a row in one line."""
+    if row["eager_us"] is None:
+        return f"{row['case'][:52]:52} {row['why']['eager_us']}"
+
+    def us(key: str) -> str:
+        return f"{row[key]:10.2f}" if row.get(key) else f"{'-':>10}"
+
+    keys = ("eager_us", "inductor_us", "autotune_us", "tuned_us", "kernelforge_us", "copy_us", "roof_us")
+    gain = f"{row['low']:6.2f}x" if row["served"] else "  eager"
+    return f"{row['case'][:52]:52}{''.join(map(us, keys))} {gain}"
+
+
+def goals_told(result: dict[str, Any]) -> str:
+    """Return the goals as lines."""
+    marks = {True: "met", False: "missed", None: "open"}
+    lines = []
+    for g in result["summary"]["goals"]:
+        got = "-" if g["got"] is None else f"{g['got']:g}"
+        sign = "<=" if g["at_most"] else ">="
+        lines.append(f"{marks[g['met']]:7}{got:>8} {sign} {g['wanted']:<6g}{g['goal']}")
+    return "\n".join(lines)

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import fnmatch
 import json
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,16 @@ def said(bench: str, words: Sequence[str]) -> str:
     return f"python bench/{bench}.py {shlex.join(told)}".rstrip()
 
 
+def fits(name: str, pattern: str) -> bool:
+    """Return whether a case is meant: a part of its name, or a pattern with * and ?.
+
+    Example:
+        >>> fits("softmax dim1 float32", "dim1"), fits("softmax dim1 float32", "*bfloat16")
+        (True, False)
+    """
+    return pattern in name or fnmatch.fnmatch(name, pattern)
+
+
 def begin(
     out: Path | None, command: str, commit: str | None, about: dict[str, Any], empty: dict[str, Any]
 ) -> dict[str, Any]:
@@ -56,13 +67,22 @@ def begin(
         "commit": commit or git.stdout.strip() or None,
         **about,
     }
+    before = of_the_same(out, head, about)
+    before.pop("left", None)
+    return before or {**head, **empty}
+
+
+def of_the_same(out: Path | None, result: dict[str, Any], about: Iterable[str]) -> dict[str, Any]:
+    """Return what a file holds now if it is of this result's commit and about the same; {} if not.
+
+    about: the names of the fields that tell runs apart.
+    """
     if out and out.exists():
         with contextlib.suppress(ValueError):
             before: dict[str, Any] = json.loads(out.read_text())
-            if all(before.get(k) == head[k] for k in ("schema", "commit", *about)):
-                before.pop("left", None)
+            if all(before.get(k) == result[k] for k in ("schema", "commit", *about)):
                 return before
-    return {**head, **empty}
+    return {}
 
 
 def write(result: dict[str, Any], out: Path | None) -> None:

@@ -118,12 +118,15 @@ class Place:
                 self.trim()
 
     def free_bytes(self) -> int:
-        """Return the memory that is free now, what torch could give back included; 4 GiB where the machine does not tell."""
+        """Return the memory that is free now, what torch could give back included, and no more than torch may take where that is limited for this process;
+        4 GiB where the machine does not tell."""
         if self.cuda:
             import torch
 
-            kept = torch.cuda.memory_reserved(self.ordinal) - torch.cuda.memory_allocated(self.ordinal)
-            return int(torch.cuda.mem_get_info(self.ordinal)[0] + kept)
+            held = torch.cuda.memory_allocated(self.ordinal)
+            free, whole = torch.cuda.mem_get_info(self.ordinal)
+            ours = int(whole * torch.cuda.get_per_process_memory_fraction(self.ordinal)) - held
+            return max(0, min(int(free + torch.cuda.memory_reserved(self.ordinal) - held), ours))
         with contextlib.suppress(OSError, ValueError, IndexError):
             for line in Path("/proc/meminfo").read_text().splitlines():
                 if line.startswith("MemAvailable:"):

@@ -1,6 +1,7 @@
 """bench/captured.py on the host: cards are searched one by one, authored kernels beside templates, counted, and none twice."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -174,3 +175,43 @@ def test_kernels_of_any_length_are_for_rows_of_several_and_none_for_several_rows
     assert names(product(1, 1536), product(1, 2048)) == ["05", "06"]
     for other in (product(2048, 1536), product(1, 1532), product(1, 1536, 2048)):
         assert names(product(1, 1536), other) == []
+
+
+def test_models_are_searched_side_by_side_into_one_file(tmp_path, monkeypatch):
+    """Two real processes, of tiny models that this tree makes itself: each saves its rows beside the other's."""
+    out, home = tmp_path / "captured.json", tmp_path / "home"
+    words = ["--device", "cpu", "--tiny", "--lanes", "2", "--only", "resnet50", "vae", "--candidates", "1"]
+    words += ["--min-share", "1", "--budget-s", "120", "--commit", "abc", "--tier", "0"]
+    command = [sys.executable, str(BENCH / "captured.py"), *words, "--out", str(out), "--home", str(home)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(out.read_text())
+    assert list(result["models"]) == ["resnet50", "vae"] and all(m["done"] for m in result["models"].values())
+    assert [r["model"] for r in result["rows"]] == sorted(r["model"] for r in result["rows"])
+    assert {r["model"] for r in result["rows"]} == {"resnet50", "vae"} and "left" not in result
+    assert "ResNet-50" in done.stdout and result["commit"] == "abc" and "--lanes 2" in result["command"]
+
+
+def test_a_file_that_others_write_too_keeps_their_models():
+    def row(model, n):
+        return {"model": model, "card": n}
+
+    there = {"models": {"vae": {"done": True}}, "rows": [row("vae", 1), row("resnet50", 0)]}
+    there |= {"left": ["resnet50", "gemma4"], "failed": {"gemma4": "it raised"}}
+    ours = {"models": {"resnet50": {"done": False}}, "rows": [row("resnet50", 1)], "failed": {}}
+    found = captured.merged(ours, there, ["resnet50"])
+    assert list(found["models"]) == ["resnet50", "vae"]
+    assert found["rows"] == [row("resnet50", 1), row("vae", 1)]
+    assert found["left"] == ["resnet50", "gemma4"] and found["failed"] == {"gemma4": "it raised"}
+
+
+def test_a_model_that_raises_is_told_and_the_others_are_counted(run, monkeypatch, capsys):
+    class Raises(torch.nn.Module):
+        def forward(self, x):
+            raise ValueError("not this time")
+
+    monkeypatch.setitem(captured.MODELS, "bad", lambda device, tiny: (Raises(), (torch.ones(2),), ""))
+    monkeypatch.setitem(captured.PAPER, "bad", "Bad")
+    code, result = run("--budget-s", "60", "--min-share", "1")
+    assert code == captured.UNFINISHED and result["left"] == ["bad"] and result["models"]["net"]["done"]
+    assert "not this time" in result["failed"]["bad"] and "missing" not in result

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ def row(case, served=True):
 
 def test_rows_of_missed_goals_come_first_and_the_file_is_kept(counters, tmp_path, monkeypatch, capsys):
     data = {
-        "rows": [row("met"), row("not served", served=False), row("missed")],
+        "rows": [row("met"), row("not served", served=False), row("elsewhere"), row("missed")],
         "summary": {
             "goals": [{"met": True, "cases": ["met"]}, {"met": False, "cases": ["missed"]}, {"met": False}]
         },
@@ -57,13 +58,16 @@ def test_rows_of_missed_goals_come_first_and_the_file_is_kept(counters, tmp_path
     ncu.write_text(f"#!/bin/sh\necho \"$@\" >> {tmp_path}/asked\ncat <<'END'\n{PAGE}END\n")
     ncu.chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:{sys.exec_prefix}/bin:/usr/bin:/bin")
-    given = ["--out", str(out), "--home", str(tmp_path / "home")]
+    for case in ("met", "missed"):
+        (tmp_path / "home/packs" / case).mkdir(parents=True)
+    given = ["--commit", "abc", "--out", str(out), "--home", str(tmp_path / "home")]
     assert counters.main(given) == 0
     asked = (tmp_path / "asked").read_text().splitlines()
     assert [line.split("--child ")[1].split()[0] for line in asked] == ["missed", "met"]
     assert all(f"--pack {tmp_path}/home/packs/" in line and "--clock-control none" in line for line in asked)
     found = {r["case"]: r for r in json.loads(out.read_text())["rows"]}
     assert found["missed"]["counters"][0]["dram_pct"] == 71.5 and "counters" not in found["not served"]
+    assert found["missed"]["counters_commit"] == "abc" and "counters" not in found["elsewhere"]
     assert "kf_moments: memory 72 % of the peak, 40 registers" in capsys.readouterr().out
     assert (
         counters.main(given) == 0 and len((tmp_path / "asked").read_text().splitlines()) == 2
@@ -73,6 +77,32 @@ def test_rows_of_missed_goals_come_first_and_the_file_is_kept(counters, tmp_path
     found = {r["case"]: r for r in json.loads(out.read_text())["rows"]}
     assert found["met"]["counters"] == [] and "no counters for this user" in found["met"]["counters_why"]
     assert found["missed"]["counters"], "another row's went"
+
+
+def test_a_row_that_has_no_time_is_left_and_what_it_started_ends(counters, tmp_path, monkeypatch):
+    out, ncu, there = tmp_path / "ops-x.json", tmp_path / "ncu", tmp_path / "there"
+    out.write_text(json.dumps({"rows": [row("slow")], "summary": {"goals": []}}))
+    (tmp_path / "home/packs/slow").mkdir(parents=True)
+    ncu.write_text(f"#!/bin/sh\nsleep 1000 & echo $! > {there}; wait\n")
+    ncu.chmod(0o700)
+    monkeypatch.setattr(_needs, "of_toolkit", lambda program: str(ncu))
+    began = time.monotonic()
+    given = ["--out", str(out), "--home", str(tmp_path / "home"), "--budget-s", "2"]
+    assert counters.main(given) == 6 and time.monotonic() - began < 20
+    assert "counters" not in json.loads(out.read_text())["rows"][0], "the next run would pass it over"
+    state = Path(f"/proc/{there.read_text().strip()}/stat")
+    while state.exists() and ") Z" not in state.read_text():
+        assert time.monotonic() - began < 30
+        time.sleep(0.05)
+
+
+def test_without_packs_it_says_what_to_bring(counters, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "ops-x.json"
+    out.write_text(json.dumps({"rows": [row("a")], "summary": {"goals": []}}))
+    monkeypatch.setattr(_needs, "of_toolkit", lambda program: "/bin/false")
+    assert counters.main(["--out", str(out), "--home", str(tmp_path)]) == 5
+    assert "hint: bring that folder" in capsys.readouterr().err
+    assert "counters" not in json.loads(out.read_text())["rows"][0]
 
 
 def test_without_ncu_or_rows_it_says_what_to_do(counters, tmp_path, monkeypatch, capsys):

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -189,6 +190,33 @@ def test_a_step_that_ends_its_process_is_left_out_and_the_row_says_so(bench, tmp
     assert asked[-1] == "end"
 
 
+def test_a_row_under_way_long_after_the_budget_is_left_and_no_row_is_begun_that_would_be(bench, tmp_path):
+    words = ("--only", "softmax", "--budget-s", "0.2", "--grace-s", "0.3")
+    begun = opened(bench, tmp_path, *words)
+    names, ended = begun.left(), threading.Event()
+
+    class Child:
+        def ask(self, seconds, **request):
+            ended.wait(60)
+            raise bench.ops.Ended("kernelforge", "the process ended with SIGKILL")
+
+        def end(self):
+            ended.set()
+
+    def child(*at):
+        begun._children.append(made := Child())
+        return made
+
+    begun._child, began = child, time.monotonic()
+    assert begun.run() == len(names) and time.monotonic() - began < 10
+    assert json.loads((tmp_path / "r.json").read_text())["rows"] == [], "its end was ours, and no finding"
+    late = opened(bench, tmp_path, *words)
+    late._took = [0.1, 0.6, 9.0]
+    assert not late._goes_on()
+    late._took = [0.1, 0.2, 9.0]
+    assert late._goes_on()
+
+
 def test_lanes_have_processors_of_their_own_and_the_host_has_one(bench, tmp_path, monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(7)))
     shares = [bench.ops.share(n, 3) for n in range(3)]
@@ -299,11 +327,14 @@ def test_a_row_has_inductor_and_a_search_of_kernelforge(run):
     assert r["why"]["tuned_us"] and r["tuned_us"] is None
 
 
-def test_served_rows_are_measured_again_from_their_packs(bench, run, tmp_path, clean):
+def test_served_rows_are_measured_again_from_their_packs(bench, run, tmp_path, clean, capsys):
     packs.write(tmp_path / "h/packs/one")
     packs.write(tmp_path / "h/packs/two", torch="1.0")
     rows = [row(f"{n} float32", search={"pack": f"packs/{n}"}, group="host", ways=[]) for n in ("one", "two")]
     rows.append(row("pool float32", eager=5.0))
+    rows.append(
+        row("crash float32", search={"pack": "packs/of-a-machine-that-is-gone"}, group="host", ways=[])
+    )
     found = result(rows) | {"env": opened(bench, tmp_path).env}
     (tmp_path / "r.json").write_text(json.dumps(found))
     rows = run("--recheck")
@@ -312,6 +343,8 @@ def test_served_rows_are_measured_again_from_their_packs(bench, run, tmp_path, c
     assert one["recheck_eager_us"] > 0 and one["recheck_made"]
     assert two["recheck_ratio"] is None and two["recheck_why"]
     assert "recheck_made" not in rows["pool float32"], "it was not served"
+    assert "recheck_made" not in rows["crash float32"], "its pack is not here"
+    assert "packs of 1 served rows are not in" in capsys.readouterr().out
     assert (tmp_path / "r.svg").exists()
 
 

@@ -9,9 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 import kernelforge
 from kernelforge import _core, _cxx, _job, cli
+from kernelforge._place import Place
 from kernelforge.errors import EnvironmentFault, PackFault, StoreFault, UsageFault
 from small_net import optimize
 
@@ -287,3 +289,16 @@ def test_a_terminal_that_lacks_a_letter_gets_it_escaped(tmp_path):
     env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (0, "\\u2514\\u2500 \\xe4\n"), done.stderr
+
+
+@pytest.mark.parametrize(("fraction", "free"), [(1.0, 70), (0.5, 40), (0.1, 0)])
+def test_a_devices_free_memory_is_no_more_than_torch_may_take_here(monkeypatch, fraction, free):
+    """Torch holds 10 of 100 and has 5 more that it could give back; 65 are free. Here there is no device to ask (tests/gpu/test_memory_cuda.py)."""
+    for name, value in {
+        "memory_allocated": 10,
+        "memory_reserved": 15,
+        "mem_get_info": (65, 100),
+        "get_per_process_memory_fraction": fraction,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, lambda ordinal, value=value: value)
+    assert Place(0).free_bytes() == free
