@@ -6,27 +6,35 @@
 `resnet50` is torchvision's, float16, channels_last, batch 256; `vae` the decoder of Stable Diffusion 3.5 (bench/vae.py), bfloat16, 1024 px; `sd35`, `gemma4`,
 `gemma4_token` and `qwen35` are bench/published.py's, which need diffusers or transformers. Two stages, each saved when it ends (and what the search has so far, every 20 s, in a `.partial.json` beside the result): `optimize` searches, confirms, times the whole model with plans on and off, plain and under CUDA graphs, and holds its outputs
 against eager's; `served` loads the pack in a fresh process, as a user would, and measures there again. Ended early or killed, the same command goes on:
-the search from its store, the stages from the result file. `--fresh` begins again.
+the search from its store, the stages from the result file. `--fresh` begins again. When the budget is over, what still runs is interrupted as by Ctrl-C,
+and the exit code is 6. Store and packs are in `--home`: on another machine the command goes on if that folder was brought along. Several models may run
+beside one another, each with a home of its own: what is timed is timed alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import resumed
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
 HOME = ROOT / "build/bench-models"  # store, packs and compiled candidates
-SEARCH_PART = 0.7  # of the budget; profile, the whole model and its float64 reference take the rest
+REST_S = 110.0  # of the budget: profile, fresh processes, the whole model and its float64 reference; half of a small budget
+SECOND_S = 6.0  # after which the running measurement, too, is interrupted
+UNFINISHED = 6
 LEAST_SERVED_S, PAIRS = 45.0, 30
 PARTIAL_S = 20.0
 GOALS = {"resnet50": 1.10, "vae": 2.0}  # lower bounds of the ratio; of the others none was set
@@ -112,13 +120,34 @@ class Partial(threading.Thread):
         self.start()
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: object, *exc: object) -> None:
         self.stopped.set()
         self.join()
-        self.path.unlink(missing_ok=True)
+        if kind is None:  # a search that was interrupted leaves what it had
+            self.path.unlink(missing_ok=True)
 
 
-def optimize(name: str, budget_s: float, candidates: int, fresh: bool, partial: Path) -> dict[str, Any]:
+@contextlib.contextmanager
+def interrupted_after(seconds: float) -> Iterator[None]:
+    """Have the block interrupted as by Ctrl-C, and once more, when its time is over: the first lets a search save what it has."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
+    timers = [
+        threading.Timer(max(seconds, 0.0) + more, os.kill, (os.getpid(), signal.SIGINT))
+        for more in (0.0, SECOND_S)
+    ]
+    for timer in timers:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield
+    finally:
+        for timer in timers:
+            timer.cancel()
+
+
+def optimize(
+    name: str, budget_s: float, candidates: int, fresh: bool, partial: Path, tier: int | None
+) -> dict[str, Any]:
     """Search and measure; return the report's data."""
     import torch
 
@@ -133,7 +162,8 @@ def optimize(name: str, budget_s: float, candidates: int, fresh: bool, partial: 
                 inputs,
                 study=name,
                 candidates=candidates,
-                max_seconds=budget_s * SEARCH_PART,
+                max_seconds=max(budget_s / 2, budget_s - REST_S),
+                tier=tier,
                 fresh=fresh,
                 name=name,
                 note=note,
@@ -216,20 +246,21 @@ def slug(device: str) -> str:
 
 
 def begin_optimize(name: str, args: argparse.Namespace, path: Path) -> dict[str, Any]:
-    data = optimize(name, args.budget_s, args.candidates, args.fresh, path.with_suffix(".partial.json"))
+    partial = path.with_suffix(".partial.json")
+    data = optimize(name, args.budget_s, args.candidates, args.fresh, partial, args.tier)
     pack = data.pop("pack")
     return {
         **{k: v for k, v in data.items() if k not in ("store", "page", "tree")},
         "title": TITLES[name],
         "goal": GOALS.get(name),
-        "command": f"python bench/models.py {name} --budget-s {args.budget_s:g} --candidates {args.candidates}",
+        "command": resumed.said("models", sys.argv[1:]),
         "commit": args.commit or commit(),
         "pack_in": os.path.relpath(pack, ROOT) if pack else None,
     }
 
 
-def begin_served(name: str, result: dict[str, Any], left_s: float) -> dict[str, Any]:
-    """Measure in a fresh process; what goes wrong there is the stage's result."""
+def begin_served(name: str, result: dict[str, Any], left_s: float) -> dict[str, Any] | None:
+    """Measure in a fresh process; what goes wrong there is the stage's result. None: it had too little time."""
     command = [
         sys.executable,
         __file__,
@@ -239,7 +270,10 @@ def begin_served(name: str, result: dict[str, Any], left_s: float) -> dict[str, 
         "--budget-s",
         str(left_s),
     ]
-    done = subprocess.run(command, capture_output=True, text=True)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=left_s)
+    except subprocess.TimeoutExpired:
+        return None
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode != 0 or not lines:
         tail = " / ".join(done.stderr.strip().splitlines()[-3:])
@@ -269,6 +303,31 @@ def words(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def stages(args: argparse.Namespace, path: Path, until: float) -> dict[str, Any]:
+    """Carry out what the result file lacks, and save each stage. until: on the monotonic clock.
+
+    Raises:
+        KeyboardInterrupt: the time was over; the study's store has what was searched.
+    """
+    result = {} if args.fresh else load(path)
+    wanted = {"budget_s": args.budget_s, "candidates": args.candidates}
+    wanted |= {"tier": args.tier} if args.tier is not None else {}
+    # A result that this commit has not made, or that a larger budget may better, is made again: the study answers at once if it has nothing to add.
+    if result.get("wanted") != wanted or result.get("commit") != (args.commit or commit()):
+        with interrupted_after(until - time.monotonic()):
+            result = {**begin_optimize(args.model, args, path), "wanted": wanted}
+        save(path, result)
+        print(words(result), flush=True)
+    left_s = until - time.monotonic()
+    pack = result["pack_in"] and ROOT / result["pack_in"]
+    # A pack that is not here lies on a machine that is gone: that says nothing of it.
+    here = bool(pack) and pack.is_dir() and "served_again" not in result and left_s >= LEAST_SERVED_S
+    if here and (again := begin_served(args.model, result, left_s)) is not None:
+        result["served_again"] = again
+        save(path, result)
+    return result
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -280,6 +339,7 @@ def main() -> int:
     parser.add_argument("--home", type=Path, default=HOME, help="folder of store, packs and cache")
     parser.add_argument("--commit", help="what the result file says of the code; default: git's HEAD")
     parser.add_argument("--fresh", action="store_true", help="forget what an earlier run has found")
+    parser.add_argument("--tier", type=int, help="of the sandbox, by number: 1 leaves compute-sanitizer out")
     parser.add_argument("--served", metavar="PACK", help=argparse.SUPPRESS)
     args = parser.parse_args()
     os.environ["KERNELFORGE_HOME"] = str(args.home)
@@ -292,19 +352,13 @@ def main() -> int:
         return 0
     import torch
 
-    began = time.monotonic()
+    until = time.monotonic() + args.budget_s
     path: Path = args.out or RESULTS / f"{args.model}-{slug(torch.cuda.get_device_name())}.json"
-    result = {} if args.fresh else load(path)
-    wanted = {"budget_s": args.budget_s, "candidates": args.candidates}
-    # A result that this commit has not made, or that a larger budget may better, is made again: the study answers at once if it has nothing to add.
-    if result.get("wanted") != wanted or result.get("commit") != (args.commit or commit()):
-        result = {**begin_optimize(args.model, args, path), "wanted": wanted}
-        save(path, result)
-        print(words(result), flush=True)
-    left_s = args.budget_s - (time.monotonic() - began)
-    if result["pack_in"] and "served_again" not in result and left_s >= LEAST_SERVED_S:
-        result["served_again"] = begin_served(args.model, result, left_s)
-        save(path, result)
+    try:
+        result = stages(args, path, until)
+    except KeyboardInterrupt as e:
+        print(f"{e}\n{args.model}: interrupted; the same command goes on", file=sys.stderr)
+        return UNFINISHED
     print(words(result), flush=True)
     print(f"results: {path}")
     return 0

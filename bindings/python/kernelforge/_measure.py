@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from . import _turns
 from ._place import HOST, Place
 
 _WARM = {
@@ -131,13 +132,17 @@ def whole_model(
     place: Place,
 ) -> dict[str, Any]:
     """Return `time_model`'s evidence as a dict, on a device with that of `time_graphs` beside it under `graph_`, or `graph_why`."""
-    found = time_model(
-        forward, switch, blocks=blocks, seed=seed, max_seconds=max_seconds, place=place
-    ).to_dict()
+    with _turns.alone(place):
+        found = time_model(
+            forward, switch, blocks=blocks, seed=seed, max_seconds=max_seconds, place=place
+        ).to_dict()
     if not place.cuda:
         return found
     try:
-        graphs = time_graphs(forward, switch, blocks=blocks, seed=seed, max_seconds=max_seconds, place=place)
+        with _turns.alone(place):
+            graphs = time_graphs(
+                forward, switch, blocks=blocks, seed=seed, max_seconds=max_seconds, place=place
+            )
     except RuntimeError as e:
         words = str(e).splitlines() or [type(e).__name__]
         return {**found, "graph_ratio": None, "graph_low": None, "graph_high": None, "graph_why": words[0]}

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import _authors, _core, _ext, _folder, _measure, _pack, _pins, _studies
+from . import _authors, _core, _ext, _folder, _measure, _pack, _pins, _studies, _turns
 from ._outputs import OUTPUTS_PASS, told
 from ._report import SCHEMA, Report, rows_of
 from ._search import Outcome
@@ -190,14 +190,16 @@ def _tried(job: Job, folder: Path, seen: dict[str, Any] | None) -> _Trial:
             return _Trial()
         with _ext.switch(job.extension) as switch:  # the caller may have plans switched off
             switch(True)
-            outputs = _outputs(job, seen)
+            with _turns.beside(job.place):
+                outputs = _outputs(job, seen)
             if outputs["status"] not in OUTPUTS_PASS:
                 detail = f"the model's outputs with plans are not as right as eager's: {outputs['detail']}"
                 return _Trial(
                     ids, outputs, {"ratio": None, "why": "outputs differ from eager's"}, refused=detail
                 )
             plans = [p for p in _pack.read(folder)["plans"] if p["id"] in ids]
-            outputs["accumulation"] = accumulation = _accumulated(job, folder, plans)
+            with _turns.beside(job.place):
+                outputs["accumulation"] = accumulation = _accumulated(job, folder, plans)
             if accumulation["status"] != "ok":
                 detail = f"errors of the plans add up: {accumulation['detail']}"
                 outputs = {**outputs, "status": accumulation["status"], "detail": detail}
