@@ -13,7 +13,8 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -145,29 +146,64 @@ def row(device: str, overload: str, modes: tuple[str, ...]) -> list[str]:
 def _rows(device: str, overloads: list[str], modes: tuple[str, ...], jobs: int) -> list[list[str]]:
     if jobs == 1:
         return [row(device, overload, modes) for overload in overloads]
+    found = _beside(device, overloads, modes, jobs)
+    for overload in overloads:  # one that ends its process ends those of others too: each of these alone
+        if overload not in found:
+            alone = _beside(device, [overload], modes, 1)
+            found[overload] = alone.get(overload, ["ends the process"] * len(modes))
+    return [found[overload] for overload in overloads]
+
+
+def _beside(device: str, overloads: list[str], modes: tuple[str, ...], jobs: int) -> dict[str, list[str]]:
+    """Return the cells of overloads, observed by processes side by side; without those that were lost with a process."""
+    found = {}
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        waiting = [pool.submit(row, device, overload, modes) for overload in overloads]
-        return [w.result() for w in waiting]
+        waiting = {overload: pool.submit(row, device, overload, modes) for overload in overloads}
+        for overload, cells in waiting.items():
+            with suppress(BrokenProcessPool):
+                found[overload] = cells.result()
+    return found
 
 
-def section(device: str = "cpu", modes: tuple[str, ...] = MODES, jobs: int = 1) -> str:
-    """Return one device's part of the document as Markdown, observed here by `jobs` processes."""
+def _observed(part: str, heading: str) -> dict[str, list[str]]:
+    """Return the cells that a device's section has, by overload; none if it is of another torch or device, or has other modes.
+
+    heading: what the section says of these.
+    """
+    lines = part.split("\n")
+    if heading not in lines or not any(line.endswith(" | " + " | ".join(MODES) + " |") for line in lines):
+        return {}
+    found = {}
+    for line in lines:
+        cells = [c.strip() for c in line.strip("|").split("|")]
+        if line.startswith("| `") and len(cells) == 2 + len(MODES) and "not observed" not in cells:
+            found["aten::" + cells[0].strip("`")] = cells[2:]
+    return found
+
+
+def section(device: str = "cpu", modes: tuple[str, ...] = MODES, jobs: int = 1, old: str = "") -> str:
+    """Return one device's part of the document as Markdown, observed here by `jobs` processes; but for rows of all modes that `old`, a section of the same
+    torch and device, has already."""
     import torch
 
     hooked = [r["overload"] for r in _ext.load().op_table()]
     known = samples(device)
     where = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
+    heading = f"torch {torch.__version__.split('+')[0]}, {where}."
     lines = [
         f"## {DEVICES[device]}",
         "",
-        f"torch {torch.__version__.split('+')[0]}, {where}.",
+        heading,
         "",
         "| overload | call | " + " | ".join(modes) + " |",
         "|---|---|" + "---|" * len(modes),
     ]
     reached = [o for o in hooked if o in known]
-    for overload, cells in zip(reached, _rows(device, reached, modes, jobs), strict=True):
-        lines.append(f"| {_name(overload)} | `{known[overload].text}` | " + " | ".join(cells) + " |")
+    rows = _observed(old, heading) if modes == MODES else {}
+    new = [o for o in reached if o not in rows]
+    rows |= zip(new, _rows(device, new, modes, jobs), strict=True)
+    for overload in reached:
+        lines.append(f"| {_name(overload)} | `{known[overload].text}` | " + " | ".join(rows[overload]) + " |")
     broken = [o for o in hooked if o in NOT_RUN and device == "cuda"]
     elsewhere = [o for o in hooked if o not in known and o not in broken and o not in BEFORE_2_14]
     ending = f"No kernel on this device: {', '.join(map(_name, elsewhere))}."
@@ -201,11 +237,16 @@ def _completed(title: str, part: str) -> str:
     return "\n".join(lines)
 
 
+def _sections(text: str) -> dict[str, str]:
+    """Return a document's sections by their titles."""
+    return {part.split("\n", 1)[0]: "## " + part for part in text.split("## ")[1:]}
+
+
 def document(old: str, device: str, new: str) -> str:
     """Return the document `old` (or "") with one device's section replaced by `new`; the other devices keep theirs, and say what they have not observed."""
-    kept = {part.split("\n", 1)[0]: "## " + part for part in old.split("## ")[1:]}
     kept = {
-        title: part if title == DEVICES[device] else _completed(title, part) for title, part in kept.items()
+        title: part if title == DEVICES[device] else _completed(title, part)
+        for title, part in _sections(old).items()
     }
     kept[DEVICES[device]] = new
     head = [
@@ -240,6 +281,9 @@ def main(argv: list[str] | None = None) -> int:
         "--modes", nargs="+", choices=MODES, default=list(MODES), help="modes to run (default: all)"
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes that observe (default: 1)")
+    parser.add_argument(
+        "--new", action="store_true", help="only what the document does not have of this torch and device"
+    )
     given = parser.parse_args(argv)
     if given.device == "cuda":
         import torch
@@ -250,11 +294,12 @@ def main(argv: list[str] | None = None) -> int:
                 file=sys.stderr,
             )
             return 5
-    text = section(given.device, tuple(given.modes), given.jobs)
+    old = given.write.read_text() if given.write is not None and given.write.exists() else ""
+    part = _sections(old).get(DEVICES[given.device], "") if given.new else ""
+    text = section(given.device, tuple(given.modes), given.jobs, part)
     if given.write is None:
         print(text)
     else:
-        old = given.write.read_text() if given.write.exists() else ""
         given.write.write_text(document(old, given.device, text))
     return 0
 

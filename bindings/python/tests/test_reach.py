@@ -1,5 +1,6 @@
 """docs/reach.md says what is true here: the eager columns of its table for the CPU are observed again."""
 
+import os
 import re
 import subprocess
 import sys
@@ -94,6 +95,43 @@ def test_several_processes_observe_the_same(monkeypatch):
         ext(), "op_table", lambda: [{"overload": f"aten::{o}"} for o in ("relu", "mm", "cat.out")]
     )
     assert reach.section("cpu", ("no_grad",), jobs=2) == reach.section("cpu", ("no_grad",))
+
+
+def test_a_call_that_ends_its_process_is_told_and_the_others_are_observed(monkeypatch):
+    ended = "aten::exp"
+    monkeypatch.setattr(reach, "row", _row)
+    found = reach._rows("cpu", ["aten::relu", ended, "aten::neg"], ("no_grad",), 2)
+    assert found == [["yes aten::relu"], ["ends the process"], ["yes aten::neg"]]
+
+
+def _row(device, overload, modes):
+    if overload == "aten::exp":
+        os.abort()
+    return [f"yes {overload}" for _ in modes]
+
+
+def test_only_what_the_document_lacks_is_observed_again(monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        ext(), "op_table", lambda: [{"overload": f"aten::{o}"} for o in ("relu", "neg", "exp")]
+    )
+    asked = []
+
+    def row(device, overload, modes):
+        asked.append(overload)
+        return ["seen"] * len(modes)
+
+    monkeypatch.setattr(reach, "row", row)
+    path = tmp_path / "reach.md"
+    assert reach.main(["--write", str(path)]) == 0 and len(asked) == 3
+    text = path.read_text()
+    line = next(x for x in text.splitlines() if x.startswith("| `neg` |"))
+    path.write_text(text.replace(line, line.replace("seen", "not observed")))
+    asked.clear()
+    assert reach.main(["--new", "--write", str(path)]) == 0
+    assert asked == ["aten::neg"] and path.read_text() == text
+    path.write_text(text.replace("torch 2.", "torch 1."))
+    asked.clear()
+    assert reach.main(["--new", "--write", str(path)]) == 0 and len(asked) == 3, "they were another torch's"
 
 
 def test_writing_one_device_keeps_the_other(tmp_path, monkeypatch):
