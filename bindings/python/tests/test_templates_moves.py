@@ -49,6 +49,11 @@ def _copies() -> list[Site]:
             (_t(3, 10, 37, dtype=target)[:, ::2], _t(5, 1, dtype=source).expand(3, 5, 37), False),
         )
         sites.append(Site("aten::copy_", variants, "axes" if (source, target) == (F32, BF16) else "default"))
+    # Beyond the second cache: whole lines past it, where rows are aligned, and where they are not.
+    for dtype, n in ((F32, 736), (I64, 520)):
+        even, odd = _t(800, n, dtype=dtype).t(), _t(801, n + 3, dtype=dtype).t()
+        large = tuple((torch.empty(x.shape, dtype=dtype), x, False) for x in (even, odd))
+        sites.append(Site("aten::copy_", large, "axes" if dtype is F32 else "default", families=2))
     return sites
 
 

@@ -2,10 +2,12 @@
 //
 // Idea: blocks of TILE x TILE elements are transposed in vector registers by log2(TILE) rounds of interleaving, so that both sides move whole
 // vectors, and with 16 elements of 4 bytes whole cache lines. Blocks are taken in squares of SPAN x SPAN, so that lines and pages that two
-// blocks share are still near. The last block of a dim is moved back to end with it: its elements are written twice. Bound: copy of the bytes.
+// blocks share are still near. The last block of a dim is moved back to end with it: its elements are written twice. Rows a power of two apart
+// share a few sets of every cache, so that a written line is evicted before the next block comes to it, and read again for that: STREAM writes
+// whole lines past the caches, best with squares along the source's rows, which the hardware then follows. Bound: copy of the bytes.
 // Works for: any strides; where no such pair of dims is (or one is shorter than TILE), element by element.
 // Parameters the tree may change: GRAIN (least elements a thread takes; in the spec), TILE, SPAN, ORDER (0: squares along the output's rows
-// first, 1: along the source's).
+// first, 1: along the source's), AHEAD (elements of that walk by which the source is asked for early), STREAM.
 // Numerics: bits are moved; with CONVERT each element is rounded once.
 
 // @include walk.h
@@ -29,11 +31,20 @@ KF_INLINE void put(OUT* p, Row r) { kf_store((TO*)p, kf_unpack((kf_raw<FROM>)r, 
 KF_INLINE OUT converted(IN x) { return x; }
 KF_INLINE void put(OUT* p, Row r) { __builtin_memcpy(p, &r, sizeof r); }
 #endif
+// A row that is a whole line, past the caches.
+#if STREAM
+KF_INLINE void line(OUT* p, Row r) { _mm512_stream_si512((__m512i*)p, (__m512i)r); }
+#else
+KF_INLINE void line(OUT* p, Row r) { put(p, r); }
+#endif
 
 // One block: TILE rows of the source, `from` apart, become TILE rows of the output, `to` apart.
-KF_INLINE void block(OUT* out, int64_t to, const IN* in, int64_t from) {
+template <bool LINES> KF_INLINE void block(OUT* out, int64_t to, const IN* in, int64_t from) {
   Row r[TILE], t[TILE];
-  for (int i = 0; i < TILE; ++i) r[i] = kf_bytes<Row>(in + i * from);
+  for (int i = 0; i < TILE; ++i) {
+    if (AHEAD) __builtin_prefetch(in + i * from + AHEAD * (ORDER ? 1 : from));
+    r[i] = kf_bytes<Row>(in + i * from);
+  }
   for (int round = 1; round < TILE; round *= 2) {
     for (int i = 0; i < TILE / 2; ++i) {
       t[2 * i] = LOW(r[i], r[i + TILE / 2]);
@@ -41,7 +52,8 @@ KF_INLINE void block(OUT* out, int64_t to, const IN* in, int64_t from) {
     }
     for (int i = 0; i < TILE; ++i) r[i] = t[i];
   }
-  for (int i = 0; i < TILE; ++i) put(out + i * to, r[i]);
+  for (int i = 0; i < TILE; ++i)
+    if constexpr (LINES) line(out + i * to, r[i]); else put(out + i * to, r[i]);
 }
 
 KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
@@ -86,7 +98,10 @@ KF_ENTRY void kf_main(int64_t begin, int64_t end, const kf_arg* args) {
     for (int64_t b = b0; b < b0 + SQUARE && b < m; b += TILE)
       for (int64_t a = a0; a < a0 + SQUARE && a < n; a += TILE) {
         const int64_t x = a < n - TILE ? a : n - TILE, y = b < m - TILE ? b : m - TILE;
-        block(out + o + x + y * to, to, in + i + x * from + y, from);
+        OUT* q = out + o + x + y * to;
+        if (STREAM && (uintptr_t(q) | to * sizeof(OUT)) % 64 == 0) block<true>(q, to, in + i + x * from + y, from);
+        else block<false>(q, to, in + i + x * from + y, from);
       }
   }
+  if (STREAM) kf_stream_end();
 }
