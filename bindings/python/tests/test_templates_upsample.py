@@ -54,6 +54,9 @@ def _sites() -> list[Site]:
     sites.append(
         Site("aten::upsample_nearest2d", ((_t(1, 2, 3, 700), [6, 1401], None, None),), "axes")
     )  # many blocks
+    for dtype in (F32, BF16):  # of columns that are just doubled
+        doubled = _t(1, 2, 3, 700, dtype=dtype)
+        sites.append(Site("aten::upsample_nearest2d", ((doubled, [6, 1400], None, None),), "axes"))
     sites.append(
         Site("aten::upsample_bilinear2d", ((_t(1, 2, 3, 700), [6, 1401], False, None, None),), "axes")
     )

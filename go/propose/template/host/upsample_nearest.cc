@@ -1,7 +1,8 @@
 // Upsample nearest: each output pixel is one input pixel. Output and input contiguous along W (NCHW) or along C (NHWC).
 //
 // Idea: the columns' sources are worked out once for a block of BLOCK columns, not once a pixel. Output rows with the same source row are the
-// same row: with NCHW the second one is copied from the first, which is still in the cache. With NHWC a pixel is one copy of C elements.
+// same row: with NCHW the second one is copied from the first, which is still in the cache. Columns that are just doubled are whole vectors, each
+// interleaved with itself. With NHWC a pixel is one copy of C elements.
 // Bound: one write of the output.
 // Works for: any sizes, any strides. Elements are moved as bits; QUIET 1 and 2 are bfloat16 and float16, whose NaN eager makes quiet where it
 // takes them through float: bfloat16's become one and the same.
@@ -61,7 +62,11 @@ template <bool BITS> KF_INLINE void rows(int64_t begin, int64_t end, const kf_ar
       } else if (REUSE && p == plane && y == before) {
         __builtin_memcpy(out, same, n * sizeof(ELEMENT));
       } else {
-        for (int64_t w = 0; w < n; ++w) out[w] = BITS ? in[column[w]] : quieted(in[column[w]]);
+        if (ow == 2 * iw) {  // BLOCK is even
+          for (int64_t w = 0; w < n / 2; ++w) out[2 * w] = out[2 * w + 1] = BITS ? in[w0 / 2 + w] : quieted(in[w0 / 2 + w]);
+        } else {
+          for (int64_t w = 0; w < n; ++w) out[w] = BITS ? in[column[w]] : quieted(in[column[w]]);
+        }
         same = out;
         before = y;
         plane = p;
