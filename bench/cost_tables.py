@@ -103,17 +103,18 @@ def judged(
     """Have candidates judged one after the other and keep each row; return whether all were. until: on the monotonic clock."""
     waiting, ids, took = list(candidates), dict[int, str](), [1.0]
     flying: dict[str, Row] = {}
-    last = time.monotonic()
+    last, whole = time.monotonic(), True
     while waiting or flying:
         while waiting and len(flying) < FLIGHT:
             if time.monotonic() + (len(flying) + 1) * statistics.median(took) > until:
                 waiting.clear()
+                whole = False
                 break
             candidate = waiting.pop(0)
             flying[candidate["id"]] = candidate
             submit(study, card["id"], candidate, "bench")
         if not flying:
-            return False
+            break
         study.pump()
         for event in study.events:
             data = event["data"]
@@ -134,7 +135,7 @@ def judged(
             elif event["kind"] == "run" and data["state"] == "failed":
                 raise RuntimeError(data["why"])
         study.events.clear()
-    return True
+    return whole
 
 
 class Tables:

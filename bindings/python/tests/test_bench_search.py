@@ -4,6 +4,7 @@ import argparse
 import gzip
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,26 @@ def test_a_card_is_recorded_by_the_real_judge_and_taken_up_again(tmp_path, clean
     assert not cost_tables.record("relu", make, known, options, 0.0)
     again = json.loads(gzip.decompress(path.read_bytes()))["cards"][0]
     assert not again["whole"] and again["rows"] == card["rows"]
+
+
+def test_a_card_whose_time_ended_while_candidates_were_judged_is_not_whole(tmp_path, clean, monkeypatch):
+    options = argparse.Namespace(most=8, note="", commit=None)
+    tables = cost_tables.Tables(tmp_path / "cost-tables-host.json.gz", {"schema": 1, "target": "host"})
+
+    def make():
+        return cost_calls.made("aten::relu", torch.relu, torch.randn(1 << 18))
+
+    judged = cost_tables.judged
+
+    def soon(
+        name, card, study, candidates, until, keep
+    ):  # a few candidates' time, whatever the study took to begin
+        return judged(name, card, study, candidates, time.monotonic() + 3.05, keep)
+
+    monkeypatch.setattr(cost_tables, "judged", soon)
+    whole = cost_tables.record("relu", make, tables, options, float("inf"))
+    (card,) = tables.content["cards"]
+    assert len(card["rows"]) < 8 and not whole and not card["whole"]
 
 
 @pytest.fixture
