@@ -184,7 +184,8 @@ typedef struct kfr_parallel {
  * parallel  host target only; its thread count must be the plan's (KFR_LAUNCH otherwise: the plan was judged with that count).
  * stream    CUstream for CUDA (NULL: the legacy default stream), where this returns when the work is queued, under stream capture too; ignored for
  *           host, which returns when the work is done.
- * Launching allocates nothing and takes no lock. On any status but KFR_OK no kernel ran (host), or the first ones were queued (CUDA).
+ * Launching allocates nothing and takes no lock. On any status but KFR_OK no kernel ran; on KFR_DRIVER (CUDA) the first ones of several may be
+ * queued, and what they write holds part of a result.
  * CUDA: a thread without a current context gets the device's primary context. A fault of a kernel is told by a later call, as KFR_FAULT.
  * An image's crash is the process's crash: only judged code runs outside the worker. */
 kfr_status kfr_launch(const kfr_plan* plan, void* const* slots, uint32_t count, const kfr_parallel* parallel, void* stream,

@@ -206,7 +206,15 @@ class CudaProgram final : public Program {
     const LaunchConfig& c = launch.config;
     std::string what = "kernel " + ticked(launch.entry) + ": " + extent(c.grid) + " blocks of " + extent(c.block) + " threads with " +
                        std::to_string(c.shared_bytes) + " bytes of dynamic shared memory";
-    refuse(result, what, done == zeroed_.size() ? KFR_LAUNCH : KFR_DRIVER);  // KFR_LAUNCH promises that no kernel ran
+    if (done == zeroed_.size()) refuse(result, what, KFR_LAUNCH);  // which promises that no kernel ran
+    // A kernel before this one is queued, whatever the reason of the driver: eager must not go on from tensors that it writes. After a fault nothing
+    // goes on.
+    try {
+      refuse(result, what);
+    } catch (const Error& e) {
+      if (e.status() == KFR_FAULT) throw;
+      throw Error(KFR_DRIVER, e.text(), e.hint());
+    }
   }
 
   Device& device_;

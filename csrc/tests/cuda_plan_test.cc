@@ -285,6 +285,35 @@ TEST_F(CudaPlan, LaunchIsRefusedInWords) {
   EXPECT_EQ(kfr_launch(plan.get(), slots, 2, nullptr, nullptr, &error), KFR_FAULT);
 }
 
+// A caller goes on with eager from the tensors that a plan writes unless one of its kernels ran: the status must say so for every reason of the driver.
+TEST_F(CudaPlan, TheStatusOfARefusedLaunchSaysWhetherAKernelRan) {
+  std::string one = kernel(block256(R"("smem": "0", "grid": ["1", "1", "1"])"));
+  PlanPtr plan =
+      make(cuda_plan_json("p-1", {8}, R"({"bytes": "32", "zeroed": true})",
+                          kernel(block256(R"("smem": "0", "grid": ["1", "1", "1"])"), R"({"slot": "self"}, {"slot": "ws0"})") + ", " + one),
+           cubin(kEmpty), 0);
+  std::vector<float> x(8), y(8), ws(8);
+  void* slots[] = {x.data(), y.data(), ws.data()};
+  struct Case {
+    const char* symbol;
+    int32_t result, skip;
+    kfr_status status;
+  };
+  const Case cases[] = {
+      {"cuLaunchKernelEx", 2, 1, KFR_DRIVER},  // out of memory: local memory grows at a launch
+      {"cuLaunchKernelEx", 3, 1, KFR_DRIVER},   {"cuLaunchKernelEx", 209, 1, KFR_DRIVER},
+      {"cuLaunchKernelEx", 701, 1, KFR_DRIVER}, {"cuLaunchKernelEx", 700, 1, KFR_FAULT},  // nothing goes on after a fault
+      {"cuLaunchKernelEx", 2, 0, KFR_SYSTEM},   {"cuLaunchKernelEx", 701, 0, KFR_LAUNCH},
+  };
+  for (const Case& c : cases) {
+    kfr_error error{};
+    fake().fail(c.symbol, c.result, c.skip, 1);
+    EXPECT_EQ(kfr_launch(plan.get(), slots, 3, nullptr, nullptr, &error), c.status)
+        << c.symbol << " gives " << c.result << ": " << error.text;
+    EXPECT_EQ(error.code, c.status);
+  }
+}
+
 // A thread that torch has not touched CUDA in has no context; the first launch gives it the device's.
 TEST_F(CudaPlan, AThreadWithoutAContextGetsTheDevices) {
   PlanPtr plan = make(cuda_plan_json("p-1", {8}), scale_cubin(), 0);
