@@ -52,11 +52,12 @@ c10::DataPtr workspaces(const kfr_plan_info& info, const Place& place, void** sl
 
 // Whether torch's global settings are those under which eager does what the plan was judged against. They are no part of a call, so no guard word
 // tells them apart. The default type decides what an operator makes of integers and Python numbers; with oneDNN switched off, eager takes other code
-// on the CPU, whose special values differ (gelu of +inf).
-bool settings_hold(const Call& call, const kfr_plan* plan, uint32_t outputs, bool fresh) {
+// on the CPU, whose special values differ (gelu of +inf). An `out` of another type than the default says nothing of the type that eager computes in.
+bool settings_hold(const Call& call, const kfr_plan* plan, uint32_t outputs, Form form) {
   if (call.target() == Target::host && !at::globalContext().userEnabledMkldnn()) return false;
-  if (!fresh || call.typed()) return true;
-  for (uint32_t i = 0; i < call.slots(); ++i) {
+  if (call.typed()) return true;
+  const uint32_t inputs = call.slots() - (form == Form::out ? outputs : 0);  // what an out form writes are its last tensors
+  for (uint32_t i = 0; i < inputs; ++i) {
     if (call.slot(i).is_floating_point()) return true;
   }
   const at::ScalarType usual = c10::get_default_dtype_as_scalartype();
@@ -67,6 +68,13 @@ bool settings_hold(const Call& call, const kfr_plan* plan, uint32_t outputs, boo
     if (at::isFloatingType(dtype) && dtype != usual) return false;
   }
   return true;
+}
+
+at::Tensor empty_output(const Call& call, const kfr_plan* plan, uint32_t index, const Place& place) {
+  kfr_output output;
+  kfr_plan_output(plan, index, &output);
+  const at::IntArrayRef sizes(output.sizes, output.dim), strides(output.strides, output.dim);
+  return at::Tensor(at::detail::empty_strided_generic(sizes, strides, place.allocator, call.plain(), torch_dtype(output.dtype)));
 }
 
 Served run(const Call& call, const kfr_plan* plan, const kfr_plan_info& info, const Place& place, const kfr_parallel* parallel,
@@ -84,23 +92,19 @@ Served run(const Call& call, const kfr_plan* plan, const kfr_plan_info& info, co
     // A copy-on-write tensor shared an input's memory when the guard was matched and has its own now: it is no alias any more.
     if (slots[info.inputs + o] != slots[call.alias(o)]) return {Reason::kOverlap};
   }
-  c10::DataPtr memory;
-  if (info.workspaces != 0) {
-    try {
-      memory = workspaces(info, place, slots + info.inputs + outputs);
-    } catch (const c10::OutOfMemoryError&) {
-      return {Reason::kMemory};  // eager needs no workspace
-    }
-  }
   const auto give_back = [&](Reason why) {  // before eager allocates the same again
     for (uint32_t o = 0; fresh != nullptr && o < outputs; ++o) fresh[o].reset();
     return Served{why};
   };
+  c10::DataPtr memory;
+  try {
+    if (info.workspaces != 0) memory = workspaces(info, place, slots + info.inputs + outputs);
+    for (uint32_t o = 0; fresh != nullptr && o < outputs; ++o) fresh[o] = empty_output(call, plan, o, place);
+  } catch (const c10::Error&) {  // out of memory, which the host's allocator tells by no type of its own
+    if (info.workspaces == 0) throw;
+    return give_back(Reason::kMemory);  // eager needs no workspace, and finds room for its outputs where ours was
+  }
   for (uint32_t o = 0; fresh != nullptr && o < outputs; ++o) {
-    kfr_output output;
-    kfr_plan_output(plan, o, &output);
-    const at::IntArrayRef sizes(output.sizes, output.dim), strides(output.strides, output.dim);
-    fresh[o] = at::Tensor(at::detail::empty_strided_generic(sizes, strides, place.allocator, call.plain(), torch_dtype(output.dtype)));
     void* data = fresh[o].mutable_data_ptr();
     if (!aligned(data, info.align[info.inputs + o])) return give_back(Reason::kAlignment);  // an allocator of the user's may align to less
     slots[info.inputs + o] = data == nullptr ? static_cast<void*>(&nothing) : data;
@@ -119,12 +123,12 @@ Served run(const Call& call, const kfr_plan* plan, const kfr_plan_info& info, co
 }
 
 // The plan's guard holds; what is left is what a guard cannot hold: settings, threads, addresses, memory.
-Served attempt(const Call& call, const kfr_plan* plan, at::Tensor* fresh, const at::Tensor* const* written, uint32_t outputs) {
+Served attempt(const Call& call, const kfr_plan* plan, Form form, at::Tensor* fresh, const at::Tensor* const* written, uint32_t outputs) {
   kfr_plan_info info;
   if (kfr_plan_info_get(plan, &info) != KFR_OK || info.inputs != call.slots() || info.outputs != outputs) return {Reason::kNoMatch};
   if (info.workspaces > kMaxWorkspaces) return {Reason::kTooLarge};
   if (!info.deterministic && at::globalContext().deterministicAlgorithms()) return {Reason::kDeterministic};
-  if (!settings_hold(call, plan, outputs, fresh != nullptr)) return {Reason::kSettings};
+  if (!settings_hold(call, plan, outputs, form)) return {Reason::kSettings};
   if (call.target() == Target::cuda) {
     const OnDevice current(call.device());
     return run(call, plan, info, {cuda_allocator(), current.stream(), 256}, nullptr, fresh, written, outputs);
@@ -145,7 +149,7 @@ Served serve(const OpEntry& entry, Call& call, at::Tensor* fresh, const at::Tens
 
   const kfr_plan* plan = kfr_lookup(entry.id, call.device(), call.words().data(), call.words().count());
   if (plan == nullptr) return {Reason::kNoMatch};
-  const Served done = attempt(call, plan, fresh, written, outputs);
+  const Served done = attempt(call, plan, entry.form, fresh, written, outputs);
   if (done.plan == nullptr) kfr_plan_fallback(plan, static_cast<uint32_t>(done.reason));
   return done;
 }

@@ -1,6 +1,9 @@
 """What decides beside the call itself: determinism, training, the thread count, the switches, and what is published."""
 
+import resource
 import threading
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import torch
@@ -73,6 +76,60 @@ def test_another_default_type_makes_other_outputs_of_integers():
     with published(plans):
         assert divided().dtype is torch.float32
         assert alone("aten::div.Tensor") == "settings"
+
+
+def test_another_default_type_decides_how_an_out_form_computes_of_integers():
+    a, out = torch.arange(1, 7), torch.empty(6)
+    rooted = lambda: torch.rsqrt(a, out=out)  # noqa: E731
+    with serving(rooted):
+        rooted()
+        assert hits("aten::rsqrt.out") == 1
+        ext().stats(reset=True)
+        torch.set_default_dtype(torch.float64)
+        try:
+            rooted()  # eager computes in float64 and rounds
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert alone("aten::rsqrt.out") == "settings"
+    b = torch.rand(6)
+    with serving(lambda: torch.rsqrt(b, out=out), lambda: torch.rsqrt_(b)):
+        torch.set_default_dtype(torch.float64)
+        try:
+            torch.rsqrt(b, out=out)  # the input says what it is computed in
+            torch.rsqrt_(b)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert hits() == 2
+
+
+@contextmanager
+def room(nbytes):
+    """Let the process have this much more address space than it has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + nbytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@pytest.mark.parametrize("megabytes", [1024, 192], ids=["the workspace", "the output beside it"])
+def test_memory_that_a_workspace_takes_or_does_not_find_leaves_the_call_to_eager(megabytes):
+    if X.is_cuda:
+        pytest.skip("the limit is of the host's memory; gpu/test_device_cuda.py has the device's")
+    x = torch.randn(32 << 20)  # 128 MiB
+    (r,) = record(lambda: torch.relu(x))
+    made = KERNELS["aten::relu"](r["call"])
+    spec = made.spec(cuda=False) | {"workspaces": [{"bytes": str(megabytes << 20), "zeroed": False}]}
+    plan = ext().plan_open(plan_json(r["call"], made, spec=spec), image(made.source()))
+    with published([plan]):
+        with room(256 << 20):
+            got = torch.relu(x)
+        assert alone("aten::relu") == "memory"
+        assert torch.equal(got, x.clamp(min=0))
+        torch.relu(x)
+        assert hits("aten::relu") == 1
 
 
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch was built without oneDNN")
