@@ -17,6 +17,9 @@ struct Discovered {
 
 void discovery_begin();
 std::vector<Discovered> discovery_end();  // largest self_ns first
+// Around a fork: no other thread's event ends meanwhile.
+void hold_discovery();
+void release_discovery();
 
 }  // namespace kft
 #endif  // KFT_DISCOVERY_H_

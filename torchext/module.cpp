@@ -106,10 +106,21 @@ std::shared_ptr<Plan> open_plan(const std::string& json, const py::bytes& image,
   return plan_open(json, code.data(), code.size(), ordinal);
 }
 
-// `with _C.thread_off():` the thread's hooks redispatch; nests; leaving on another thread is refused.
+// `with _C.thread_off():` the thread's hooks redispatch; nests; entering or leaving on another thread is refused.
 class ThreadOffContext {
  public:
+  ThreadOffContext() = default;
+  // What is still open was entered on a thread whose count this one cannot reach: it stays off, and this one as it was.
+  ~ThreadOffContext() {
+    if (thread_ == std::this_thread::get_id()) return;
+    for (auto& off : off_) static_cast<void>(off.release());
+  }
+  ThreadOffContext(const ThreadOffContext&) = delete;
+  ThreadOffContext& operator=(const ThreadOffContext&) = delete;
+
   void enter() {
+    if (!off_.empty() && thread_ != std::this_thread::get_id())
+      throw RuntimeFault(KFR_BAD_ARGUMENT, "enter thread_off: it is open on another thread (expected one of this thread's own)");
     off_.push_back(std::make_unique<ThreadOff>());
     thread_ = std::this_thread::get_id();
   }

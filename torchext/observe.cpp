@@ -199,6 +199,15 @@ std::vector<TraceEntry> trace_end() {
   return std::move(state.entries);
 }
 
+void hold_observers() {
+  capture().mutex.lock();
+  trace().mutex.lock();
+}
+void release_observers() {
+  trace().mutex.unlock();
+  capture().mutex.unlock();
+}
+
 uint64_t trace_order() {
   static std::atomic<uint64_t> next{0};
   return next.fetch_add(1, std::memory_order_relaxed);

@@ -49,6 +49,9 @@ void capture_begin(uint32_t payloads, uint64_t payload_bytes);
 std::vector<Record> capture_end();
 void trace_begin();
 std::vector<TraceEntry> trace_end();
+// Around a fork: no other thread records meanwhile.
+void hold_observers();
+void release_observers();
 
 // One hooked call while capturing or tracing. Counts depth on this thread for its lifetime.
 class Scope {

@@ -141,9 +141,9 @@ void publish(const std::vector<std::shared_ptr<Plan>>& plans) {
     throw;
   }
   state.tables = next;
-  for (const auto& plan : state.plans) plan->published_ = false;
+  for (const auto& plan : state.plans) plan->published_.store(false, std::memory_order_relaxed);
   for (const auto& plan : plans) {
-    plan->published_ = true;
+    plan->published_.store(true, std::memory_order_relaxed);
     if (!plan->handed_over_) state.plans.push_back(plan);
     plan->handed_over_ = true;
   }

@@ -2,6 +2,7 @@
 #ifndef KFT_PLANS_H_
 #define KFT_PLANS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -38,14 +39,14 @@ class Plan {
   uint64_t hits(bool reset) const { return kfr_plan_hits(plan_, reset ? 1 : 0); }
   // Calls that the guard matched and eager ran, by the number of a Reason.
   uint64_t fallbacks(uint32_t reason, bool reset) const { return kfr_plan_fallbacks(plan_, reason, reset ? 1 : 0); }
-  bool published() const { return published_; }  // now
+  bool published() const { return published_.load(std::memory_order_relaxed); }  // now
 
  private:
   friend void publish(const std::vector<std::shared_ptr<Plan>>& plans);
   kfr_plan* plan_;
-  std::shared_ptr<kfr_pack> pack_;  // keeps a pack's plans alive
-  bool published_ = false;
-  bool handed_over_ = false;  // published once: the runtime never frees it
+  std::shared_ptr<kfr_pack> pack_;      // keeps a pack's plans alive
+  std::atomic<bool> published_{false};  // read by threads that hold no lock
+  bool handed_over_ = false;            // published once: the runtime never frees it
 };
 
 std::shared_ptr<Plan> plan_open(const std::string& json, const void* image, size_t image_n, int32_t device);

@@ -12,7 +12,9 @@
 #include <unordered_map>
 
 #include "device.h"
+#include "discovery.h"
 #include "kf_runtime.h"
+#include "observe.h"
 #include "plans.h"
 
 namespace kft {
@@ -96,14 +98,21 @@ std::string refusal(const OpEntry& entry, const c10::OperatorHandle& op) {
   return "";
 }
 
-// A child that is forked while another thread publishes would find a lock that nobody gives back, and tables half exchanged.
-void before_fork() { hold_plans(); }
-void after_fork_in_parent() { release_plans(); }
-
-// A forked child (a DataLoader worker) keeps serving. It stops observing: the locks of capture and trace may have been held by a thread that
-// does not exist here, and nobody would read the records.
-void after_fork_in_child() {
+// A child that is forked while another thread publishes or records would find a lock that nobody gives back, and tables half exchanged.
+void before_fork() {
+  hold_plans();
+  hold_observers();
+  hold_discovery();
+}
+void after_fork_in_parent() {
+  release_discovery();
+  release_observers();
   release_plans();
+}
+
+// A forked child (a DataLoader worker) keeps serving. It stops observing, since nobody would read the records; it may begin anew.
+void after_fork_in_child() {
+  after_fork_in_parent();
   g_mode.fetch_and(~(kCapture | kTrace), std::memory_order_relaxed);
 }
 

@@ -350,3 +350,59 @@ def test_thread_off_left_on_another_thread_is_refused():
         thread.start()
         thread.join()
     assert "not entered on this thread" in caught[0]
+
+
+def test_thread_off_that_ends_on_another_thread_leaves_that_thread_alone():
+    """A generator that holds one may be closed by the collector, on any thread: the hooks of that thread went off for good."""
+    import threading
+
+    holder = [ext().thread_off()]
+    thread = threading.Thread(target=holder[0].__enter__)
+    thread.start()
+    thread.join()
+    with pytest.raises(ext().Fault, match="open on another thread"):
+        holder[0].__enter__()
+    holder.clear()
+    assert [r["overload"] for r in record(lambda: torch.relu(X))] == ["aten::relu"]
+
+
+def test_discovery_survives_events_that_end_out_of_order_or_on_another_thread():
+    """What had ended stayed around all later events of its thread, which wrote their time to memory that was freed: the process aborted."""
+    script = """
+        import threading, time, torch
+        from kernelforge import _ext
+
+        Event, names = torch._C._profiler._RecordFunctionFast, [f"other {k}" for k in range(16)]
+        every = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+        with torch.profiler.profile(experimental_config=every):  # without a profiler such events are none
+            for _ in range(30):
+                _ext.load().discovery_begin()
+                moved, after, others = Event("moved"), Event("after"), [Event(name) for name in names]
+                ended, over = threading.Event(), threading.Event()
+                moved.__enter__()
+
+                def elsewhere():
+                    moved.__exit__(None, None, None)
+                    for event in others:
+                        event.__enter__()
+                    ended.set(), over.wait()
+                    for event in reversed(others):
+                        event.__exit__(None, None, None)
+
+                thread = threading.Thread(target=elsewhere)
+                thread.start(), ended.wait()
+                with after:
+                    time.sleep(0.001)
+                over.set(), thread.join()
+                found = {d["name"]: d for d in _ext.load().discovery_end()}
+                assert set(found) == {"after", *names}, found
+                for around, inside in zip(names, names[1:]):
+                    assert found[around]["self_ns"] == found[around]["total_ns"] - found[inside]["total_ns"]
+            _ext.load().discovery_begin()
+            outer, inner = Event("outer"), Event("inner")
+            outer.__enter__(), inner.__enter__()
+            outer.__exit__(None, None, None), inner.__exit__(None, None, None)
+            assert [d["name"] for d in _ext.load().discovery_end()] == ["inner"]
+        print("right")
+    """
+    assert python(script) == "right"

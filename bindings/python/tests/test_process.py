@@ -60,6 +60,38 @@ def test_a_child_forked_while_another_thread_holds_the_locks_can_use_them():
     assert codes == [0] * 20
 
 
+def test_a_child_forked_while_another_thread_is_recorded_can_record():
+    module, stop = _ext.load(), threading.Event()
+
+    def busy():
+        while not stop.is_set():
+            module.run_calls("aten::relu", [[X]], 2000)
+
+    thread = threading.Thread(target=busy)
+    module.capture_begin()
+    module.trace_begin()
+    module.discovery_begin()
+    thread.start()
+
+    def work():
+        for begin, end in (
+            (module.capture_begin, module.capture_end),
+            (module.trace_begin, module.trace_end),
+            (module.discovery_begin, module.discovery_end),
+        ):
+            begin()
+            torch.relu(X)
+            assert "aten::relu" in str(end())
+
+    try:
+        codes = [_child_ends(work) for _ in range(20)]
+    finally:
+        stop.set()
+        thread.join()
+        module.capture_end(), module.trace_end(), module.discovery_end()
+    assert codes == [0] * 20
+
+
 def test_two_threads_profile_one_after_the_other():
     shapes = [(2, 8, 16, 16), (2, 9, 16, 16)]
     pools = [torch.nn.Sequential(torch.nn.MaxPool2d(3)) for _ in shapes]
