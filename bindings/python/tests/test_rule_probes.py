@@ -5,6 +5,7 @@ Each is shown to fail on the mistake that it is there for, to pass what is right
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from kernelforge.referee.controls import EQUAL, FAILS, PASSES, Case, cut, tried
 from kernelforge.referee.groups import Rows
 from kernelforge.referee.metamorphic import KIND, ROWS, SHIFTED, UNSHIFTED
 from kernelforge.referee.reference import run_eager
-from kernelforge.referee.rule import CAP, CAP_DEFAULTS, EXHAUSTIVE_STRIDE
+from kernelforge.referee.rule import CAP, CAP_DEFAULTS, EXHAUSTIVE_CALLS, EXHAUSTIVE_STRIDE
 from probing import BF16, F16, F32, F64, Candidate, draw, findings, passes, variant
 from referee_worker import FakeProfile, Worker
 
@@ -107,6 +108,43 @@ def test_a_small_tensor_of_16_bits_is_swept_whole_and_a_large_one_was_seen_whole
     swept = exhaustive.sweep(small, exp)
     assert swept is not None and (swept.inputs, swept.of, len(seen)) == (1 << 16, 1 << 16, 1 << 16)
     assert exhaustive.sweep(large, exp) is None
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 40, 1)])
+def test_a_small_tensor_of_float32_is_swept_in_so_many_calls_over_every_binade(
+    sizes: tuple[int, ...],
+) -> None:
+    v, calls, binades = variant("aten::tanh", draw(*sizes)), 0, set[int]()
+
+    def tanh(a: list[Any]) -> list[torch.Tensor]:
+        nonlocal calls
+        calls += 1
+        binades.update((a[0].reshape(-1).view(torch.int32) >> 23).tolist())
+        return [torch.tanh(a[0])]
+
+    swept = exhaustive.sweep(v, tanh)
+    assert swept is not None and swept.finding.status == "ok" and swept.finding.exact
+    # A group that is filled up from the beginning costs some more than what is counted.
+    assert calls <= EXHAUSTIVE_CALLS + 128 and len(binades) == 1 << 9
+    assert (
+        0.8 * EXHAUSTIVE_CALLS < swept.inputs / math.prod(sizes) <= EXHAUSTIVE_CALLS and swept.of == 1 << 32
+    )
+
+    def far_away(a: list[Any]) -> list[torch.Tensor]:  # wrong for half a binade of large numbers
+        return [torch.where((a[0] > 1.2e20) & (a[0] < 1.4e20), 0.75, torch.tanh(a[0]))]
+
+    wrong = exhaustive.sweep(v, far_away)
+    assert wrong is not None and wrong.finding.status == "wrong_value"
+
+
+@pytest.mark.parametrize(("sizes", "whole"), [((1 << 17,), True), ((1 << 16,), False)])
+def test_on_a_device_all_of_float32_is_for_tensors_that_hold_it_in_few_calls(
+    sizes: tuple[int], whole: bool
+) -> None:
+    slot = exhaustive.unary(variant("aten::tanh", draw(*sizes)))
+    assert slot is not None
+    stride, group = exhaustive._strides(slot, "cuda")
+    assert stride == (1 if whole else 2) and group == 1 << 20
 
 
 # ---- T4 -----------------------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 It owns which calls are unary and pointwise, and the order in which bits are gone through. In a 16-bit type all 65,536 inputs are a case or a few of each
 judgement (`patterns`, in place of the special values, which are among them). A finalist is swept besides (`sweep`), in the user's process and in chunks:
-over all inputs of float32 on a device, over every EXHAUSTIVE_STRIDE-th on the host, and over what a small 16-bit tensor's cases left out.
+over all inputs of float32 on a device, over every EXHAUSTIVE_STRIDE-th on the host, over as many as EXHAUSTIVE_CALLS calls of a small tensor hold, and over
+what a small 16-bit tensor's cases left out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from .bounds import Bound, Finding, compare
 from .calls import map_tensors, with_tensors
 from .groups import Rows
 from .reference import refer
-from .rule import EXHAUSTIVE_CHUNK, EXHAUSTIVE_GROUP, EXHAUSTIVE_GROUP_16, EXHAUSTIVE_STRIDE
+from .rule import (
+    EXHAUSTIVE_CALLS,
+    EXHAUSTIVE_CHUNK,
+    EXHAUSTIVE_GROUP,
+    EXHAUSTIVE_GROUP_16,
+    EXHAUSTIVE_STRIDE,
+    HALF_BINADE,
+)
 
 if TYPE_CHECKING:
     from .cases import Variant
@@ -86,11 +94,12 @@ def sweep(variant: Variant, run: Callable[[list[Any]], list[torch.Tensor]]) -> S
         return None
     target = variant.place.target
     of = 1 << (8 * slot.dtype.itemsize)
-    stride = EXHAUSTIVE_STRIDE if target == "host" and slot.dtype.itemsize == 4 else 1
+    stride, group = _strides(slot, target)
     start = zlib.crc32(b"%d" % variant.seed) % stride
     seen, worst, exact = 0, 0.0, True
-    size = min(EXHAUSTIVE_CHUNK[target], of)
-    group = EXHAUSTIVE_GROUP_16 if slot.dtype.itemsize == 2 else EXHAUSTIVE_GROUP[target]
+    total = math.ceil((of - start) / stride)
+    chunks = math.ceil(total / EXHAUSTIVE_CHUNK[target])
+    size = math.ceil(total / chunks / group) * group
     for first in range(start, of, size * stride):
         # The last chunk goes on from the beginning: bits beyond the width are cut, and every group is whole.
         bits = torch.arange(first, first + size * stride, stride, device=variant.place.device)
@@ -106,6 +115,29 @@ def sweep(variant: Variant, run: Callable[[list[Any]], list[torch.Tensor]]) -> S
             )
         worst, exact = max(worst, finding.worst), exact and finding.exact
     return Swept(Finding("ok", worst=worst, exact=exact), seen, of)
+
+
+def _strides(slot: Slot, target: str) -> tuple[int, int]:
+    """Return which part of a slot's inputs a sweep takes, every n-th, and how many of them share an error."""
+    if slot.dtype.itemsize == 2:
+        return 1, EXHAUSTIVE_GROUP_16
+    least = EXHAUSTIVE_STRIDE if target == "host" else 1
+    stride = max(least, _prime((1 << 32) // (EXHAUSTIVE_CALLS * math.prod(slot.narrow))))
+    half = 1 << (HALF_BINADE // stride).bit_length() - 1 if stride <= HALF_BINADE else 1
+    return stride, max(EXHAUSTIVE_GROUP_16, min(EXHAUSTIVE_GROUP[target], half))
+
+
+def _prime(least: int) -> int:
+    """Return the first prime that is not below a number; 1 for one that needs none.
+
+    Example:
+        >>> _prime(0), _prime(1), _prime(2), _prime(1020), _prime(131072)
+        (1, 1, 2, 1021, 131101)
+    """
+    n = max(least, 1)
+    while any(n % d == 0 for d in range(2, math.isqrt(n) + 1)):
+        n += 1
+    return n
 
 
 def _hex(bits: torch.Tensor, slot: Slot) -> str:

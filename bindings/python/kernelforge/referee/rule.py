@@ -122,12 +122,20 @@ EXHAUSTIVE_STRIDE: Final = 1021
 """On the host a float32 operator is compared on every 1021st of the 2^32 inputs, from a start that the seed draws: 4.2 million, in half a second. All of
 them would take minutes for each finalist. A prime, so that no bit of the mantissa stays the same; 8,200 inputs of each binade are seen."""
 
+EXHAUSTIVE_CALLS: Final = 1 << 15
+"""A finalist is called on its own shape, and one of a single float32 would be called 2^32 times, for days. So many calls take two or three seconds; where
+they do not hold all inputs, every n-th is compared, n a prime again: of a float32 tensor of fewer than 131,072 elements. Half types are always whole."""
+
 EXHAUSTIVE_CHUNK: Final[dict[str, int]] = {"host": 1 << 20, "cuda": 1 << 24}
 """Inputs that are compared at a time: memory for some temporaries in float64, 100 MiB and 2 GiB."""
 
 EXHAUSTIVE_GROUP: Final[dict[str, int]] = {"host": 1 << 12, "cuda": 1 << 20}
-"""Inputs in a row, by their bits, that share an error: half a binade on the host, an eighth of one on a device. Finer than T2's groups, since here
-every group has enough elements."""
+"""Inputs in a row that share an error: half a binade on the host, an eighth of one on a device. Finer than T2's groups, since here every group has enough
+elements. Where fewer inputs are compared a group has as many as fill half a binade, and EXHAUSTIVE_GROUP_16 at least: of a tensor of fewer than four elements
+it is several binades."""
+
+HALF_BINADE: Final = 1 << 22
+"""Inputs of float32, by their bits."""
 
 EXHAUSTIVE_GROUP_16: Final = 1 << 7
 """The same for 16-bit types: a binade of bfloat16, an eighth of one of float16."""
