@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "buffer.h"
 #include "device.h"
@@ -112,28 +111,34 @@ class ThreadOffContext {
   ThreadOffContext() = default;
   // What is still open was entered on a thread whose count this one cannot reach: it stays off, and this one as it was.
   ~ThreadOffContext() {
-    if (thread_ == std::this_thread::get_id()) return;
+    if (thread_ == this_thread()) return;
     for (auto& off : off_) static_cast<void>(off.release());
   }
   ThreadOffContext(const ThreadOffContext&) = delete;
   ThreadOffContext& operator=(const ThreadOffContext&) = delete;
 
   void enter() {
-    if (!off_.empty() && thread_ != std::this_thread::get_id())
+    if (!off_.empty() && thread_ != this_thread())
       throw RuntimeFault(KFR_BAD_ARGUMENT, "enter thread_off: it is open on another thread (expected one of this thread's own)");
     off_.push_back(std::make_unique<ThreadOff>());
-    thread_ = std::this_thread::get_id();
+    thread_ = this_thread();
   }
   void leave() {
-    if (off_.empty() || thread_ != std::this_thread::get_id()) {
+    if (off_.empty() || thread_ != this_thread()) {
       throw RuntimeFault(KFR_BAD_ARGUMENT, "leave thread_off: it was not entered on this thread");
     }
     off_.pop_back();
   }
 
  private:
+  // Names this thread for as long as a context knows it; a thread's id and the place of its variables are given out again when it has ended.
+  static const std::shared_ptr<char>& this_thread() {
+    static thread_local const auto name = std::make_shared<char>();
+    return name;
+  }
+
   std::vector<std::unique_ptr<ThreadOff>> off_;
-  std::thread::id thread_;
+  std::shared_ptr<char> thread_;
 };
 
 }  // namespace
