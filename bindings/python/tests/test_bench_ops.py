@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import itertools
 import json
 import os
 import signal
@@ -224,6 +225,29 @@ def test_lanes_have_processors_of_their_own_and_the_host_has_one(bench, tmp_path
     assert bench.ops.share(1, 9) == set(range(7))
     with pytest.raises(SystemExit):
         bench.ops.arguments(["--target", "host", "--lanes", "2"])
+
+
+def test_no_sample_of_a_processor_begins_with_what_was_used_before_it(bench):
+    """A call that takes longer than a sample found its only set in the cache: `cold` was warm."""
+    import ops_time
+
+    from kernelforge._place import HOST
+
+    sets, used = [[torch.full((1 << 12,), float(i))] for i in range(7)], []
+
+    def call(x):
+        used.append(int(x[0]))
+        time.sleep(0.0003)  # one call is a sample
+
+    ways = [ops_time.Way(name, call) for name in ("eager", "kernelforge", "copy")]
+    timed = ops_time.Bench(HOST, ways, sets, sets, 1)
+    assert timed.inner == 1
+    used.clear()
+    timed.blocks(6)
+    assert (
+        len(used) == 2 * 3 * 7
+    )  # one call that is not timed and one that is, of each way, in each block and the round before
+    assert all(b == (a + 1) % 7 for a, b in itertools.pairwise(used))
 
 
 def test_a_bench_that_cannot_start_makes_no_rows(bench, tmp_path):
