@@ -161,7 +161,7 @@ bench: build ## the benchmarks of this machine, into bench/results (resumable; B
 .PHONY: count
 count: build ## how many captured kernels of the paper's models beat eager, on a GPU (resumable; BUDGET_S=540)
 	@$(PY) -m pip install -q --disable-pip-version-check 'diffusers==0.42.1' 'transformers==5.17.*'
-	$(PY) bench/captured.py --budget-s $(or $(BUDGET_S),540)
+	$(PY) bench/captured.py --lanes 3 --budget-s $(or $(BUDGET_S),540)
 
 .PHONY: plots
 plots: $(STAMP)-torch ## the drawings of bench/results, and the tables of the README, from the result files

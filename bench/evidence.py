@@ -71,7 +71,7 @@ PROGRAMS: dict[str, Program] = {
     "templates": Program(_bench("templates", out="--out"), 2, ("cuda",)),
     "resnet50": Program(_bench("models", "resnet50"), 4, ("cuda",)),
     "vae": Program(_bench("models", "vae"), 4, ("cuda",)),
-    "captured": Program(_bench("captured", *DEVICE), 6, ("cuda",)),
+    "captured": Program(_bench("captured", *DEVICE, "--lanes", "3"), 6, ("cuda",)),
     "author": Program(_bench("author", *DEVICE), 3, ("cuda",)),
     "ops": Program(_bench("ops", *TARGET), 12),
     "tolerance-pilot": Program(_bench("tolerance_pilot", *DEVICE), 3),
