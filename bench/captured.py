@@ -22,6 +22,7 @@ import gc
 import json
 import logging
 import os
+import statistics
 import sys
 import time
 from collections.abc import Sequence
@@ -37,6 +38,9 @@ ROOT = Path(__file__).resolve().parent.parent
 UNFINISHED = 6
 CANDIDATES, LEAST_SHARE = 50, 0.001  # the paper's; its smallest kernel that counts had 0.12 % of the time
 LEAST_S, MOST_S = 6.0, 60.0  # of a card
+MOST_LATE_S = (
+    12.0  # of a card beyond its own: one that once took longer does not keep the others from being begun
+)
 ABOUT = ("device", "torch", "candidates", "min_share", "tiny")  # what tells results apart, beside the commit
 PAPER = {  # the paper's models, by ours
     "resnet50": "ResNet-50",
@@ -59,7 +63,7 @@ class Count:
     def __init__(self, args: argparse.Namespace, result: Row) -> None:
         self.args, self.result, self.began = args, result, time.monotonic()
         self.names = [n for n in MODELS if not args.only or n in args.only]
-        self.late = 0.0  # the most seconds that a card took beyond its own
+        self.late = list[float]()  # seconds that cards took beyond their own
 
     def left(self) -> float:
         return float(self.args.budget_s - (time.monotonic() - self.began))
@@ -155,10 +159,9 @@ class Count:
             done = {r["card"] for r in self.result["rows"] if r["model"] == name}
             open_cards = captured_card.in_order([c for c in job.cards if c["id"] not in done])
             for i, card in enumerate(open_cards):
-                left = until - self.late - time.monotonic()
-                if left < LEAST_S:
+                box = box_of(until - time.monotonic(), len(open_cards) - i, self.late)
+                if box is None:
                     return self.save()
-                box = min(MOST_S, max(LEAST_S, left / (len(open_cards) - i) - self.late))
                 self.searched(name, job, card, box)
                 job.profile.forget_payloads({c["id"] for c in open_cards[i + 1 :]})
         self.result["models"][name]["done"] = True
@@ -218,7 +221,7 @@ class Count:
         except KernelForgeError as e:  # this card cannot be judged; the others may
             row |= {"candidates": 0, "beat_eager": None, "why": str(e).splitlines()[0]}
         row["seconds"] = round(time.monotonic() - began, 2)
-        self.late = max(self.late, row["seconds"] - seconds)
+        self.late.append(row["seconds"] - seconds)
         row["made"] = resumed.now()
         self.result["rows"].append(row)
         self.save()
@@ -227,6 +230,22 @@ class Count:
             f"{name:13} {row['op']:32} {row['words']:42} {row['share']:6.1%} {row['candidates']:3} tried, at least {low}  {row.get('best') or ''}",
             flush=True,
         )
+
+
+def box_of(left: float, cards: int, late: Sequence[float]) -> float | None:
+    """Return the seconds of the next of so many cards: an equal part of what is left, without what most took beyond theirs; None where it would end too late.
+
+    late: seconds that cards before took beyond theirs, those that had less to do below zero.
+
+    Example:
+        >>> box_of(100.0, 4, []), box_of(100.0, 4, [5.0, -20.0, 9.0]), box_of(100.0, 40, [5.0]), box_of(12.0, 1, [7.0])
+        (25.0, 20.0, 6.0, None)
+    """
+    most = min(max([0.0, *late]), MOST_LATE_S)
+    if left - most < LEAST_S:
+        return None
+    usual = max(statistics.median(late), 0.0) if late else 0.0
+    return min(MOST_S, max(LEAST_S, left / cards - usual))
 
 
 def merged(ours: Row, there: Row, names: Sequence[str]) -> Row:

@@ -205,6 +205,14 @@ def test_a_file_that_others_write_too_keeps_their_models():
     assert found["left"] == ["resnet50", "gemma4"] and found["failed"] == {"gemma4": "it raised"}
 
 
+def test_a_card_gets_its_part_of_the_time_and_none_that_would_end_too_late():
+    assert captured.box_of(100.0, 4, []) == 25.0 and captured.box_of(1000.0, 4, []) == captured.MOST_S
+    assert captured.box_of(100.0, 4, [5.0, -20.0, 9.0]) == 20.0, "cards take longer than their own seconds"
+    assert captured.box_of(100.0, 40, [5.0]) == captured.LEAST_S
+    assert captured.box_of(12.0, 1, [7.0]) is None and captured.box_of(13.0, 1, [7.0]) == 6.0
+    assert captured.box_of(20.0, 1, [300.0]) is not None, "one that hung once ends no model early"
+
+
 def test_a_model_that_raises_is_told_and_the_others_are_counted(run, monkeypatch, capsys):
     class Raises(torch.nn.Module):
         def forward(self, x):
