@@ -337,3 +337,21 @@ def test_a_workspace_that_finds_no_memory_leaves_the_call_to_eager(x):
             torch.cuda.set_per_process_memory_fraction(1.0)
         assert alone("aten::tanh") == "memory"
         close(got, x.cpu().tanh().to(x.device))
+
+
+def test_a_workspace_that_takes_the_room_of_the_output_leaves_the_call_to_eager():
+    torch.cuda.empty_cache()
+    left = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()  # in blocks that cannot be given back
+    size = left + (256 << 20)
+    x = torch.linspace(-2, 2, size // 4)
+    spaces = [{"bytes": "8", "zeroed": True}, {"bytes": str(size), "zeroed": False}]
+    with published([centred(x, workspaces=spaces)]):
+        torch.cuda.empty_cache()
+        room = torch.cuda.memory_reserved() + size + size // 2  # for one of the two
+        torch.cuda.set_per_process_memory_fraction(room / torch.cuda.get_device_properties(0).total_memory)
+        try:
+            got = torch.tanh(x)
+        finally:
+            torch.cuda.set_per_process_memory_fraction(1.0)
+        assert alone("aten::tanh") == "memory"
+        close(got, x.cpu().tanh().to(x.device))
