@@ -146,9 +146,10 @@ struct Hook<Op, kMarks, R(A...)> {
         ...);
   }
 
-  // The rules of ops.def that look at a value: training=False, dropout_p == 0.
+  // The rules of ops.def that look at a value: training=False, dropout_p == 0, non_blocking from the host.
   static bool allowed(const std::remove_reference_t<A>&... args) {
     bool ok = true, seen = false;
+    [[maybe_unused]] bool later = false, host = false, other = false;
     (
         [&] {
           using T = std::remove_cvref_t<A>;
@@ -157,9 +158,13 @@ struct Hook<Op, kMarks, R(A...)> {
             if (!seen) ok = ok && args == 0.0;
             seen = true;
           }
+          if constexpr ((kMarks & kReadsLater) != 0 && std::is_same_v<T, bool>) later = args;
+          if constexpr ((kMarks & kReadsLater) != 0 && std::is_same_v<T, at::Tensor>) {
+            if (args.defined()) (args.is_cpu() ? host : other) = true;
+          }
         }(),
         ...);
-    return ok;
+    return ok && !(later && host && other);
   }
 
   static R redispatch(c10::DispatchKeySet below, std::remove_reference_t<A>&... args) {

@@ -18,7 +18,16 @@
 
 namespace kft {
 
-enum Mark : uint32_t { kTemplates = 1, kAuthored = 2, kComposite = 4, kEvalOnly = 8, kNoDropout = 16, kFromStart = 32, kChannelsLast = 64 };
+enum Mark : uint32_t {
+  kTemplates = 1,
+  kAuthored = 2,
+  kComposite = 4,
+  kEvalOnly = 8,
+  kNoDropout = 16,
+  kFromStart = 32,
+  kChannelsLast = 64,
+  kReadsLater = 128
+};
 enum class Form : uint8_t { functional, inplace, out };
 
 // Why a call ran on eager although plans for its overload exist. Names in reason_name.

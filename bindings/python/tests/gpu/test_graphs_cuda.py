@@ -5,6 +5,7 @@ import threading
 import pytest
 import torch
 
+from handmade import record
 from on_cuda import on_cuda
 from serving import eager, ext, hits, plans_for, published, serving
 
@@ -54,6 +55,22 @@ def test_replay_is_bit_equal_to_a_direct_call(name):
     x.copy_(X * -3.0)
     graph.replay()
     assert torch.equal(out, served), "a graph keeps its kernels after plans are gone"
+
+
+def test_a_copy_of_the_hosts_value_that_a_graph_repeats_is_eagers():
+    """A plan has the value of a 0-dim CPU tensor built in; a graph reads a pinned one anew at each replay."""
+    host, out = torch.tensor(0.5, device="cpu").pin_memory(), torch.empty(())
+    seen = {
+        later: [r["overload"] for r in record(lambda: out.copy_(host, non_blocking=later))]  # noqa: B023
+        for later in (False, True)
+    }
+    assert seen == {False: ["aten::copy_"], True: []}
+    graph, _ = captured(lambda: out.copy_(host, non_blocking=True))
+    for value in (0.25, -3.0):
+        host.fill_(value)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert out.item() == value
 
 
 def test_a_graph_captured_before_keeps_eager():
