@@ -1,11 +1,16 @@
-"""What a process shares: locks over a fork, and one study at a time."""
+"""What a process shares: locks over a fork, one study at a time, and what ends on another thread than it began."""
 
 import os
+import subprocess
+import sys
+import textwrap
 import threading
 
+import pytest
 import torch
 
 import kernelforge
+from handmade import record
 from kernelforge import _ext, _pack
 from serving import serving
 
@@ -117,3 +122,73 @@ def test_two_threads_profile_one_after_the_other():
             if a["kind"] == "tensor"
         ]
         assert seen == [list(shape)], f"thread {i} sees {seen}"
+
+
+def test_thread_off_that_ends_on_another_thread_leaves_that_thread_alone():
+    """A generator that holds one may be closed by the collector, on any thread: the hooks of that thread went off for good."""
+    holder = [_ext.load().thread_off()]
+    thread = threading.Thread(target=holder[0].__enter__)
+    thread.start()
+    thread.join()
+    with pytest.raises(_ext.load().Fault, match="open on another thread"):
+        holder[0].__enter__()
+    seen = []
+
+    def end():
+        holder.clear()
+        seen.extend(r["overload"] for r in record(lambda: torch.relu(X)))
+
+    thread = threading.Thread(target=end)  # it is given the id of the one that has ended
+    thread.start()
+    thread.join()
+    assert seen == ["aten::relu"]
+
+
+def test_discovery_survives_events_that_end_out_of_order_or_on_another_thread():
+    """What had ended stayed around all later events of its thread, which wrote their time to memory that was freed: the process aborted."""
+    script = """
+        import threading, time, torch
+        from kernelforge import _ext
+
+        Event, names = torch._C._profiler._RecordFunctionFast, [f"other {k}" for k in range(16)]
+        every = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+        with torch.profiler.profile(experimental_config=every):  # without a profiler such events are none
+            for _ in range(30):
+                _ext.load().discovery_begin()
+                moved, after, others = Event("moved"), Event("after"), [Event(name) for name in names]
+                ended, over = threading.Event(), threading.Event()
+                moved.__enter__()
+
+                def elsewhere():
+                    moved.__exit__(None, None, None)
+                    for event in others:
+                        event.__enter__()
+                    ended.set(), over.wait()
+                    for event in reversed(others):
+                        event.__exit__(None, None, None)
+
+                thread = threading.Thread(target=elsewhere)
+                thread.start(), ended.wait()
+                with after:
+                    time.sleep(0.001)
+                over.set(), thread.join()
+                found = {d["name"]: d for d in _ext.load().discovery_end()}
+                assert set(found) == {"after", *names}, found
+                for around, inside in zip(names, names[1:]):
+                    assert found[around]["self_ns"] == found[around]["total_ns"] - found[inside]["total_ns"]
+            _ext.load().discovery_begin()
+            outer, inner = Event("outer"), Event("inner")
+            outer.__enter__(), inner.__enter__()
+            outer.__exit__(None, None, None), inner.__exit__(None, None, None)
+            assert [d["name"] for d in _ext.load().discovery_end()] == ["inner"]
+        print("right")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("right\n")
