@@ -22,7 +22,7 @@ type Scratch struct {
 	lock *os.File // held by flock; the kernel lets go of it with the process, whatever ends it
 }
 
-const lockName = "lock" // a folder of our pattern without this file is not ours, or of a version that did not lock: it stays
+const lockName = "lock" // a folder of our pattern with files, but without this one, is not ours, or of a version that did not lock: it stays
 
 var scratchName = regexp.MustCompile(`^kernelforge-\d+$`)
 
@@ -58,8 +58,21 @@ func MakeScratch(below string) (*Scratch, error) {
 
 // Remove deletes the folder, and lets go of it.
 func (s *Scratch) Remove() {
-	os.RemoveAll(s.Path)
+	removeLockLast(s.Path)
 	s.lock.Close()
+}
+
+// removeLockLast deletes a folder. Whoever is killed on the way leaves one that is locked no more but has its lock, or nothing else: both are swept.
+func removeLockLast(folder string) {
+	entries, err := os.ReadDir(folder)
+	for _, entry := range entries {
+		if entry.Name() != lockName {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(folder, entry.Name())))
+		}
+	}
+	if err == nil {
+		os.RemoveAll(folder)
+	}
 }
 
 // sweep removes the folders whose process is gone. What it cannot remove it leaves: that is no reason not to begin.
@@ -85,11 +98,12 @@ func removeIfLeft(folder string) {
 	}
 	lock, err := os.OpenFile(filepath.Join(folder, lockName), os.O_RDWR|unix.O_NOFOLLOW, 0)
 	if err != nil {
+		os.Remove(folder) // an empty one: its process was killed before it had its lock, or after that was gone; one that is just made is made again
 		return
 	}
 	defer lock.Close()
 	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && stillThere(lock) {
-		os.RemoveAll(folder)
+		removeLockLast(folder)
 	}
 }
 

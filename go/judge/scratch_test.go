@@ -12,7 +12,8 @@ import (
 
 const scratchChild = "KERNELFORGE_TEST_SCRATCH"
 
-// A process that was killed leaves its folder; the next start removes it, and none that is held, of another pattern, or without a lock.
+// A process that was killed leaves its folder, empty if it had no time for more; the next start removes it, and none that is held, of another pattern,
+// or with files and without a lock.
 func TestScratchOfAKilledProcessIsSweptAndOthersStay(t *testing.T) {
 	if below := os.Getenv(scratchChild); below != "" {
 		made, err := MakeScratch(below)
@@ -35,6 +36,7 @@ func TestScratchOfAKilledProcessIsSweptAndOthersStay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	os.WriteFile(filepath.Join(unlocked, "theirs"), nil, 0o600)
 	os.WriteFile(filepath.Join(named, lockName), nil, 0o600)
 	elsewhere := t.TempDir()
 	os.WriteFile(filepath.Join(elsewhere, lockName), nil, 0o600)
@@ -46,8 +48,11 @@ func TestScratchOfAKilledProcessIsSweptAndOthersStay(t *testing.T) {
 	if out, err := child.CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Fatalf("the child ended with %v (expected to be killed): %s", err, out)
 	}
-	if n := folders(t, below); n != 5 {
-		t.Fatalf("%d folders before the next start (expected 5)", n)
+	if err := os.Mkdir(filepath.Join(below, "kernelforge-3"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if n := folders(t, below); n != 6 {
+		t.Fatalf("%d folders before the next start (expected 6)", n)
 	}
 	next, err := MakeScratch(below)
 	if err != nil {
@@ -59,7 +64,7 @@ func TestScratchOfAKilledProcessIsSweptAndOthersStay(t *testing.T) {
 		}
 	}
 	if n := folders(t, below); n != 5 {
-		t.Errorf("%d folders after it (expected 5: the child's is gone, one is new)", n)
+		t.Errorf("%d folders after it (expected 5: the child's and the empty one are gone, one is new)", n)
 	}
 	if info, _ := os.Stat(next.Path); info.Mode().Perm() != 0o700 {
 		t.Errorf("mode %o (expected 700)", info.Mode().Perm())

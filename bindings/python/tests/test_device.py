@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kernelforge import _device_time, _measure, _pack, _roof
+from kernelforge import _device_time, _measure, _pack, _roof, _turns
 from kernelforge._device_time import Launch, attribute, launches_of
 from kernelforge._place import HOST, Place, attempt
 from kernelforge.errors import PackFault
@@ -256,6 +256,7 @@ def test_every_copy_takes_at_least_what_the_smallest_takes():
 
 def test_a_model_that_cannot_be_captured_says_why_beside_its_times(monkeypatch):
     monkeypatch.setattr(Place, "forward_ms", lambda place, forward: forward())
+    monkeypatch.setattr(_turns, "path", lambda _: "")  # of a device that is not here
     monkeypatch.setattr(
         _measure,
         "time_graphs",
