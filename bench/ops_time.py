@@ -117,11 +117,14 @@ class Bench:
 
     def _inner(self) -> int:
         """Return the calls of a sample: long enough for the clock, and on a device a pass over all sets."""
-        way = self.ways[0]
+        way, was = self.ways[0], _ext.load().enabled()
         self._switch(False)
-        for _ in range(2):
-            self._run(way, 1)
-        once_ns = self.place.forward_ms(lambda: self._run(way, 1)) * 1e6
+        try:
+            for _ in range(2):
+                self._run(way, 1)
+            once_ns = self.place.forward_ms(lambda: self._run(way, 1)) * 1e6
+        finally:
+            self._switch(was)
         inner = int(min(max(SAMPLE_NS / max(once_ns, 1.0), 1), MOST_INNER))
         return max(inner, len(self.sets)) if self.place.cuda else inner
 

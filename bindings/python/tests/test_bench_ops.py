@@ -231,6 +231,7 @@ def test_no_sample_of_a_processor_begins_with_what_was_used_before_it(bench):
     """A call that takes longer than a sample found its only set in the cache: `cold` was warm."""
     import ops_time
 
+    from kernelforge import _ext
     from kernelforge._place import HOST
 
     sets, used = [[torch.full((1 << 12,), float(i))] for i in range(7)], []
@@ -242,11 +243,15 @@ def test_no_sample_of_a_processor_begins_with_what_was_used_before_it(bench):
     ways = [ops_time.Way(name, call) for name in ("eager", "kernelforge", "copy")]
     timed = ops_time.Bench(HOST, ways, sets, sets, 1)
     assert timed.inner == 1
+    assert _ext.load().enabled(), (
+        "plans serve what comes after it: rows that were measured again after the first were not served"
+    )
     used.clear()
     timed.blocks(6)
+    assert _ext.load().enabled()
     assert (
         len(used) == 2 * 3 * 7
-    )  # one call that is not timed and one that is, of each way, in each block and the round before
+    )  # of each way one call before the timed one, in each block and the round before
     assert all(b == (a + 1) % 7 for a, b in itertools.pairwise(used))
 
 
