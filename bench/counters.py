@@ -12,16 +12,14 @@ The exit code is 5 without ncu, rows or packs, 6 if rows are left.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import csv
-import os
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import programs
 import resumed
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -123,7 +121,7 @@ def look(row: Row, ncu: str, target: str, home: Path, seconds: float) -> bool:
     words = command(ncu, target, row["case"], home / row["search"]["pack"])
     kernels: list[Row] = []
     try:
-        out, errors = ended(words, min(seconds, ROW_S))
+        _, out, errors = programs.output(words, min(seconds, ROW_S), errors=True)
         kernels = parse(out)
         row["counters_why"] = None if kernels else f"no kernel of ours ran: {errors.strip()[-200:]}"
     except ValueError as e:
@@ -134,21 +132,6 @@ def look(row: Row, ncu: str, target: str, home: Path, seconds: float) -> bool:
         row["counters_why"] = f"no answer within {ROW_S:.0f} s"
     row |= {"counters": kernels, "counters_made": resumed.now()}
     return True
-
-
-def ended(words: list[str], seconds: float) -> tuple[str, str]:
-    """Return what a command prints; where it takes longer than the seconds, it is ended with all that it started: what ncu watches would hold the device.
-
-    Raises:
-        subprocess.TimeoutExpired: it took longer.
-    """
-    pipe = subprocess.PIPE
-    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
-        try:
-            return process.communicate(timeout=seconds)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
 
 
 def main(words: list[str] | None = None) -> int:

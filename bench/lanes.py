@@ -12,7 +12,6 @@ import fcntl
 import math
 import os
 import queue
-import signal
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ops_process import share
+from programs import end
 
 GRACE_S = 10.0  # a part that is not done so long after its seconds is ended
 END_S = 5.0  # for one that is asked to end
@@ -60,7 +60,7 @@ def side_by_side(
                 code = running[part].wait(max(until + GRACE_S - time.monotonic(), 0))
             except subprocess.TimeoutExpired:
                 print(f"{part}: ended, {GRACE_S:.0f} s after its time", file=sys.stderr, flush=True)
-                code = end(running[part])
+                code = end(running[part], END_S)
             if code:
                 bad.append(part)
 
@@ -73,19 +73,9 @@ def side_by_side(
     finally:  # after Ctrl-C too
         over.set()
         for process in list(running.values()):
-            end(process)
+            if process.poll() is None:
+                end(process, END_S)
     return [p for p in parts if p in bad]
-
-
-def end(process: subprocess.Popen[bytes]) -> int:
-    """End a process and what it has started; return its code. It is asked first: then its shared memory and temporary files go with it."""
-    if process.poll() is None:
-        for number in (signal.SIGTERM, signal.SIGKILL):  # the second one is for its children, too
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(END_S)
-    return process.wait()
 
 
 def be_one_of(lanes: int) -> None:

@@ -19,7 +19,6 @@ program left off. A field that was not measured is null, and `sections` says why
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import signal
@@ -31,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import programs
 import resumed
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -168,7 +168,7 @@ def measure(
     began = time.monotonic()
     how: Json = {"command": said, "done": False, "why": "", "seconds": 0.0}
     try:
-        code, printed = output_of(command, seconds + GRACE_S)
+        code, printed, _ = programs.output(command, seconds + GRACE_S, end_s=ENDING_S, cwd=ROOT)
     except (OSError, subprocess.TimeoutExpired) as e:
         return nothing, how | {"why": f"{type(e).__name__}: {e}"[:300]}
     how["seconds"] = round(time.monotonic() - began, 1)
@@ -185,27 +185,6 @@ def measure(
     for tier in answer.get("tiers", []):
         tier.pop("room", None)
     return {f: len(answer[f]) if f == "left" else answer[f] for f in section.fields}, how
-
-
-def output_of(command: Sequence[str], limit_s: float) -> tuple[int, str]:
-    """Run a program; return its exit code and what it printed. However this ends, by a signal or for the limit, nothing that it started goes on.
-
-    Raises:
-        OSError, subprocess.TimeoutExpired: as subprocess.run.
-    """
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
-    ) as program:
-        try:
-            printed = program.communicate(timeout=limit_s)[0]
-        except BaseException:
-            for number in (signal.SIGTERM, signal.SIGKILL):
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(program.pid, number)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    program.wait(ENDING_S)
-            raise
-        return program.returncode, printed
 
 
 def verdict(result: Json) -> list[str]:

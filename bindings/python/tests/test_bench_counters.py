@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernelforge import _needs
+from lives import lives
 
 BENCH = Path(__file__).resolve().parents[3] / "bench"
 
@@ -90,8 +91,7 @@ def test_a_row_that_has_no_time_is_left_and_what_it_started_ends(counters, tmp_p
     given = ["--out", str(out), "--home", str(tmp_path / "home"), "--budget-s", "2"]
     assert counters.main(given) == 6 and time.monotonic() - began < 20
     assert "counters" not in json.loads(out.read_text())["rows"][0], "the next run would pass it over"
-    state = Path(f"/proc/{there.read_text().strip()}/stat")
-    while state.exists() and ") Z" not in state.read_text():
+    while lives(there.read_text().strip()):
         assert time.monotonic() - began < 30
         time.sleep(0.05)
 

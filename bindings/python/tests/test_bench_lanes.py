@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lives import lives
+
 BENCH = Path(__file__).resolve().parents[3] / "bench"
 sys.path.insert(0, str(BENCH))
 
@@ -46,14 +48,6 @@ time.sleep(1000)
         while lives(pid):
             assert time.monotonic() - began < 20
             time.sleep(0.02)
-
-
-def lives(pid):
-    """Whether a process runs; one that nobody has waited for yet does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_no_row_is_lost_where_several_processes_record_into_one_file(tmp_path):

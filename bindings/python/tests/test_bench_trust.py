@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lives import lives
+
 BENCH = Path(__file__).resolve().parents[3] / "bench"
 
 
@@ -79,20 +81,12 @@ def test_what_a_section_has_started_ends_with_it(trust, tmp_path):
         f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(300)"
     )
     with pytest.raises(subprocess.TimeoutExpired):
-        trust.output_of([sys.executable, "-c", program], 3.0)
+        trust.programs.output([sys.executable, "-c", program], 3.0)
     pid = int(told.read_text())
     until = time.monotonic() + 10
-    while living(pid) and time.monotonic() < until:
+    while lives(pid) and time.monotonic() < until:
         time.sleep(0.02)
-    assert not living(pid)
-
-
-def living(pid):
-    """Whether a process runs; one that has ended and that nobody has asked for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    assert not lives(pid)
 
 
 def test_tiers_are_told_however_little_time_is_left(trust, monkeypatch, tmp_path):

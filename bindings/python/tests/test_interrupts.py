@@ -6,13 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from kernelforge import _core, _search
 from kernelforge._interrupts import Interrupts, handled
 from kernelforge.errors import LockedFault
+from lives import lives
 from small_net import PACKAGE
 
 
@@ -123,15 +123,8 @@ def test_a_process_that_was_started_ends_with_its_parent_and_is_none_of_the_term
     pid, group = ready.read_text().split()
     assert pid == group  # Ctrl-C on a terminal goes to the parent's group
     deadline = time.monotonic() + 10
-    while _lives(pid):
+    while lives(pid):
         assert time.monotonic() < deadline, "it outlives its parent"
-
-
-def _lives(pid: str) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.fixture

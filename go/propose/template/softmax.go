@@ -136,22 +136,25 @@ func (softmaxColumns) Params(c *card.Card, f propose.Facts) []Param {
 }
 
 func (softmaxColumns) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
-	call := c.Variants[0].Call
-	dim, ok := softmaxDim(call)
-	if !ok {
-		return card.Candidate{}, fmt.Errorf("overload `%s`: its dim is not constant", c.Overload)
-	}
 	constants := softmaxConstants(c, p)
 	constants["LENGTH"] = "1"
 	if constants["OUT"] != "float" && constants["OUT"] != "double" && p["KEEP"] == 1 {
 		constants["LENGTH"] = strconv.FormatInt(longest(c), 10)
 	}
-	rank := len(argument(call, "self").Sizes)
-	inner := product("self", dim+1, rank)
+	return downColumns(c, p, "softmax_columns", constants, p["UNROLL"]*int(laneCount(p, constants["IN"])))
+}
+
+// downColumns is a candidate of a page that goes down `dim`, of which one piece of the work is `step` neighbouring columns.
+func downColumns(c *card.Card, p Point, page string, constants map[string]string, step int) (card.Candidate, error) {
+	call := c.Variants[0].Call
+	dim, ok := softmaxDim(call)
+	if !ok {
+		return card.Candidate{}, fmt.Errorf("overload `%s`: its dim is not constant", c.Overload)
+	}
+	inner := product("self", dim+1, len(argument(call, "self").Sizes))
 	args := []card.SpecArg{slot("self"), slot("out0"), integer(fmt.Sprintf("self_size%d", dim)), integer(inner)}
-	step := p["UNROLL"] * int(laneCount(p, constants["IN"]))
 	work := fmt.Sprintf("%s * ceildiv(%s, %d)", product("self", 0, dim), inner, step)
-	return card.Candidate{Source: hostPage("softmax_columns", nil), Spec: single(p, constants, work, share(p, fmt.Sprintf("self_size%d * %d", dim, step)), args)}, nil
+	return card.Candidate{Source: hostPage(page, nil), Spec: single(p, constants, work, share(p, fmt.Sprintf("self_size%d * %d", dim, step)), args)}, nil
 }
 
 // softmaxSweep is host/softmax_sweep.cc: along any other dim, whole rows of many columns.
@@ -173,20 +176,11 @@ func (softmaxSweep) Params(c *card.Card, f propose.Facts) []Param {
 }
 
 func (softmaxSweep) Build(c *card.Card, f propose.Facts, p Point) (card.Candidate, error) {
-	call := c.Variants[0].Call
-	dim, ok := softmaxDim(call)
-	if !ok {
-		return card.Candidate{}, fmt.Errorf("overload `%s`: its dim is not constant", c.Overload)
-	}
 	constants := softmaxTypes(c)
 	if _, ok := p["STREAM"]; !ok {
 		constants["STREAM"] = "0"
 	}
-	inner := product("self", dim+1, len(argument(call, "self").Sizes))
-	args := []card.SpecArg{slot("self"), slot("out0"), integer(fmt.Sprintf("self_size%d", dim)), integer(inner)}
-	vector := laneCount(p, constants["IN"])
-	work := fmt.Sprintf("%s * ceildiv(%s, %d)", product("self", 0, dim), inner, vector)
-	return card.Candidate{Source: hostPage("softmax_sweep", nil), Spec: single(p, constants, work, share(p, fmt.Sprintf("self_size%d * %d", dim, vector)), args)}, nil
+	return downColumns(c, p, "softmax_sweep", constants, int(laneCount(p, constants["IN"])))
 }
 
 // laneCount is the number of lanes of the arithmetic vector of a C type.

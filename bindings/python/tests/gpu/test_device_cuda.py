@@ -1,5 +1,6 @@
 """What a device adds to a served call: its memory, its streams, its threads, what lies on other devices, and workspaces."""
 
+import contextlib
 import threading
 
 import pytest
@@ -320,6 +321,18 @@ def test_workspaces_are_given_zeroed_and_apart(x):
         assert hits("aten::tanh") == 3
 
 
+@contextlib.contextmanager
+def room_for(more):
+    """Leave torch so many bytes of the device beyond those that it has."""
+    torch.cuda.empty_cache()
+    room = torch.cuda.memory_reserved() + more
+    torch.cuda.set_per_process_memory_fraction(room / torch.cuda.get_device_properties(0).total_memory)
+    try:
+        yield
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+
 def test_a_workspace_that_finds_no_memory_leaves_the_call_to_eager(x):
     torch.cuda.empty_cache()
     # More than all that earlier tests may have left free in blocks that cannot be given back.
@@ -328,13 +341,8 @@ def test_a_workspace_that_finds_no_memory_leaves_the_call_to_eager(x):
     source = centred(x).info  # a plan without the large workspace can be made at all
     assert source["workspaces"] == 2
     with published([centred(x, workspaces=big)]):
-        torch.cuda.empty_cache()
-        room = torch.cuda.memory_reserved() + (64 << 20)
-        torch.cuda.set_per_process_memory_fraction(room / torch.cuda.get_device_properties(0).total_memory)
-        try:
+        with room_for(64 << 20):
             got = torch.tanh(x)
-        finally:
-            torch.cuda.set_per_process_memory_fraction(1.0)
         assert alone("aten::tanh") == "memory"
         close(got, x.cpu().tanh().to(x.device))
 
@@ -346,12 +354,7 @@ def test_a_workspace_that_takes_the_room_of_the_output_leaves_the_call_to_eager(
     x = torch.linspace(-2, 2, size // 4)
     spaces = [{"bytes": "8", "zeroed": True}, {"bytes": str(size), "zeroed": False}]
     with published([centred(x, workspaces=spaces)]):
-        torch.cuda.empty_cache()
-        room = torch.cuda.memory_reserved() + size + size // 2  # for one of the two
-        torch.cuda.set_per_process_memory_fraction(room / torch.cuda.get_device_properties(0).total_memory)
-        try:
+        with room_for(size + size // 2):  # for one of the two
             got = torch.tanh(x)
-        finally:
-            torch.cuda.set_per_process_memory_fraction(1.0)
         assert alone("aten::tanh") == "memory"
         close(got, x.cpu().tanh().to(x.device))
